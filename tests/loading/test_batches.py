@@ -123,11 +123,8 @@ def test_batches_are_those_of_a_batch_sampler(drop_last: bool) -> None:
 
     expected, twice, again = list(sampler()), sampler(), sampler()
     forms: list[Any] = [
-        expected,
-        tuple(map(np.array, expected)),
-        list(map(torch.tensor, expected)),
-        lambda _: sampler(),
-    ]
+        expected, tuple(map(np.array, expected)), list(map(torch.tensor, expected)), lambda _: sampler(),
+    ]  # fmt: skip
     for form in forms + ([np.array(expected), torch.tensor(expected).to(torch.uint8)] if drop_last else []):
         loader = cpu(Source(20), batches=form)
         assert [b.indices.tolist() for b in loader] == expected

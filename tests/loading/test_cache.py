@@ -23,12 +23,10 @@ MIXED = [
     file_of(NOISE.integers(0, 256, (30, 20), np.uint8), exif=with_orientation(6)),
 ]  # fmt: skip
 PREPROCESS: dict[str, Any] = {
-    "train": gi.presets.imagenet_train(8),
-    "views": gi.presets.dino_train(12, 8, 2),
+    "train": gi.presets.imagenet_train(8), "views": gi.presets.dino_train(12, 8, 2),
     "labels": lambda x, rng, labels: (gi.random_crop(gi.resize(x, (9, 9)), (8, 8), rng=rng), labels + 1),
-    "unchanged": lambda x: x,
-    "none": None,
-}
+    "unchanged": lambda x: x, "none": None,
+}  # fmt: skip
 
 
 def everything(loader: gi.Loader) -> list[tuple[list[Any], ...]]:

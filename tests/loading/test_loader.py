@@ -251,10 +251,8 @@ def test_states_are_plain_and_checked() -> None:
     cpu(Source(20), shuffle=True).load_state_dict(state)
     for other, given, message in (
         (cpu(Source(21), shuffle=True), state, "samples=20, but this loader has 21"),
-        (cpu(Source(20)), state, "shuffle=True"),
-        (loader, {}, "version"),
-        (loader, [state, state], "ranks"),
-    ):
+        (cpu(Source(20)), state, "shuffle=True"), (loader, {}, "version"), (loader, [state, state], "ranks"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             other.load_state_dict(given)
     values: list[Any] = ["x", -1, [0], [[]], [["x"]], 1.5]

@@ -30,18 +30,15 @@ def files(**options: Any) -> gi.Batch:
 
 ARRAYS = [np.random.default_rng(k).integers(0, 256, (6 + k, 9, 3), np.uint8) for k in range(3)]
 BATCHES: dict[str, Callable[[], Any]] = {
-    "gray files": lambda: files(color="gray"),
-    "draft": lambda: gi.resize(files(draft=1.0), (8, 9)),
+    "gray files": lambda: files(color="gray"), "draft": lambda: gi.resize(files(draft=1.0), (8, 9)),
     "recorded": lambda: gi.normalize(gi.rotate(gi.resize(files(), (8, 9)), [10, 20, 30]), 0.5, 0.2),
     "two passes": lambda: gi.resize(gi.gaussian_blur(gi.resize(files(), (9, 9)), 3, 1.0), (7, 5)),
     "user function": lambda: gi.pointwise(gi.resize(files(), (8, 8)), dim, [0.1, 0.5, 1.0]),
-    "decoded": lambda: gi.decode_batch(FILES[:3], device="cpu"),
-    "arrays": lambda: gi.horizontal_flip(ARRAYS),
+    "decoded": lambda: gi.decode_batch(FILES[:3], device="cpu"), "arrays": lambda: gi.horizontal_flip(ARRAYS),
     "buffers": lambda: gi.open_batch([bytearray(FILES[0]), memoryview(FILES[1])], device="cpu"),
     "computed": lambda: gi.resize(files(), (8, 8)).compute("float16", "NCHW"),
-    "of a loader": lambda: next(cpu(Source(4), None)).images,
-    "none": lambda: gi.open_batch([], device="cpu"),
-}
+    "of a loader": lambda: next(cpu(Source(4), None)).images, "none": lambda: gi.open_batch([], device="cpu"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("make", BATCHES.values(), ids=BATCHES)

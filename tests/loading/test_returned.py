@@ -27,12 +27,10 @@ def opened(batch: Any) -> tuple[gi.Batch, gi.Rng]:
 
 
 PRESETS: dict[str, Any] = {
-    "dino": gi.presets.dino_train(16, 8, 3),
-    "simclr": gi.presets.simclr_train(12),
-    "five": lambda x, rng: gi.five_crop(x, (10, 12)),
-    "ten": lambda x, rng: gi.normalize(gi.ten_crop(x, 9), 0.5, 0.5),
+    "dino": gi.presets.dino_train(16, 8, 3), "simclr": gi.presets.simclr_train(12),
+    "five": lambda x, rng: gi.five_crop(x, (10, 12)), "ten": lambda x, rng: gi.normalize(gi.ten_crop(x, 9), 0.5, 0.5),
     "one": lambda x, rng: gi.resize(x, (7, 8)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("of_torch", [False, True])

@@ -32,16 +32,11 @@ def drawn(loop: Any) -> list[tuple[int, bytes]]:
 WEIGHTS = np.arange(30) % 5
 LISTED = [7, 3, 3, 29, 0, 3, 11, 12, 13, 14, 7]
 ORDERS: list[dict[str, Any]] = [
-    {"shuffle": True},
-    {"indices": LISTED},
-    {"indices": LISTED, "shuffle": True},
-    {"repeats": 3, "shuffle": True},
-    {"weights": WEIGHTS},
-    {"weights": [1.0, 0.0, 2.0] * 4, "indices": [5, 6, 5] * 4},
-    {"indices": [1, 1, 2, 3, 5, 8, 13], "repeats": 2, "shuffle": True},
-    {"shuffle": gi.Blocks(4, 10)},
+    {"shuffle": True}, {"indices": LISTED}, {"indices": LISTED, "shuffle": True}, {"repeats": 3, "shuffle": True},
+    {"weights": WEIGHTS}, {"weights": [1.0, 0.0, 2.0] * 4, "indices": [5, 6, 5] * 4},
+    {"indices": [1, 1, 2, 3, 5, 8, 13], "repeats": 2, "shuffle": True}, {"shuffle": gi.Blocks(4, 10)},
     {"shuffle": gi.Blocks(3, 3), "indices": LISTED},
-]
+]  # fmt: skip
 
 
 def test_indices_are_the_samples_in_their_order() -> None:

@@ -133,16 +133,13 @@ CALLS: list[tuple[str, Any]] = [
     *((name, gi.models.dinov2) for name in ("size", "resize_size")),
     *((name, gi.presets.timm_train) for name in ("hflip", "vflip", "grayscale_prob", "re_prob")),
     *((name, partial(gi.sizes.navit, [(4, 5)])) for name in ("patch", "merge", "patches", "side")),
-    *((name, gi.sizes.buckets) for name in ("area", "step", "aspect")),
-    ("patch", gi.resize(WIDE, 32).tokens),
+    *((name, gi.sizes.buckets) for name in ("area", "step", "aspect")), ("patch", gi.resize(WIDE, 32).tokens),
     *((name, partial(gi.resize(WIDE, 32).tokens, 16)) for name in ("merge", "frames", "order", "pad")),
     *((name, gi.resize(WIDE, 32).padded) for name in ("value", "multiple", "align", "layout")),
-    ("layout", gi.resize(WIDE, 32).array),
-    ("layout", gi.resize(WIDE, 32).arrays),
-    ("alpha", partial(gi.open_batch, [], device="cpu")),
-    ("resize_mode", gi.models.open_clip_eval),
+    ("layout", gi.resize(WIDE, 32).array), ("layout", gi.resize(WIDE, 32).arrays),
+    ("alpha", partial(gi.open_batch, [], device="cpu")), ("resize_mode", gi.models.open_clip_eval),
     ("crop_mode", lambda crop_mode: gi.models.timm_eval({"crop_mode": crop_mode})),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [2**49, 2**63, 2**64, -1, 1e400, (1, 2), [[1]], "a", np.array(["a", "b"])], ids=str)
@@ -167,12 +164,10 @@ _V2, _V3 = (gi.models.qwen_vl_video, "qwen2_vl"), (gi.models.qwen3_vl_video, "qw
 _PUBLISHED = {"min_pixels": _LOW, "max_pixels": _HIGH}, {"size": {"shortest_edge": _LOW, "longest_edge": _HIGH}}
 #: A preset, the module of its processor, and options of both.
 VIDEO_MODELS: dict[str, tuple[Callable[..., Any], str, dict[str, Any], dict[str, Any]]] = {
-    "qwen2_vl": (*_V2, {}, {}),
-    "qwen2_vl, capped": (*_V2, *_capped(4 * 28 * 28, 28 * 28 * 768, 60)),
-    "qwen3_vl": (*_V3, {}, {}),
-    "qwen3_vl, published": (*_V3, *_PUBLISHED),
+    "qwen2_vl": (*_V2, {}, {}), "qwen2_vl, capped": (*_V2, *_capped(4 * 28 * 28, 28 * 28 * 768, 60)),
+    "qwen3_vl": (*_V3, {}, {}), "qwen3_vl, published": (*_V3, *_PUBLISHED),
     "qwen3_vl, capped": (*_V3, *_capped(_LOW, 32 * 32 * 768, 24)),
-}
+}  # fmt: skip
 SHAPES = [(4, 120, 200), (5, 300, 224), (2, 20, 25), (16, 90, 440), (4, 8, 400)]  # frames, height, width
 
 

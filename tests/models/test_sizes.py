@@ -101,15 +101,11 @@ def test_nearest_size_has_the_nearest_aspect() -> None:
 
 
 RULES = {
-    "smart": gi.sizes.smart,
-    "smart_video": lambda sizes: gi.sizes.smart_video(sizes, 2),
-    "naflex": gi.sizes.naflex,
-    "navit": lambda sizes: gi.sizes.navit(sizes)[1],
-    "longest": gi.sizes.longest,
-    "tiles": gi.sizes.tiles,
+    "smart": gi.sizes.smart, "smart_video": lambda sizes: gi.sizes.smart_video(sizes, 2), "naflex": gi.sizes.naflex,
+    "navit": lambda sizes: gi.sizes.navit(sizes)[1], "longest": gi.sizes.longest, "tiles": gi.sizes.tiles,
     "best_grid": lambda sizes: gi.sizes.best_grid(sizes, [(3, 4)]),
     "nearest": lambda sizes: gi.sizes.nearest(sizes, [(3, 4)]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

@@ -32,21 +32,16 @@ def cuts() -> list[NDArray[np.uint8]]:
     return [whole, whole[:120, :90], whole[50:181], whole[:, 100:144], whole[:64, :64], whole[:33, :300]]
 
 
-@cases(
-    "timm",
-    "config",
-    [
-        {"input_size": (3, 96, 96), "interpolation": "bicubic", "crop_pct": 0.9},
-        {"input_size": (3, 64, 64), "crop_pct": 1.0, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)},
-        {"input_size": (3, 64, 96), "interpolation": "bicubic"},
-        {"input_size": (3, 97, 64), "crop_pct": 0.7},
-        {"input_size": (3, 65, 65), "crop_mode": "squash", "interpolation": "lanczos"},
-        {"input_size": (3, 80, 60), "crop_mode": "squash", "crop_pct": 0.95},
-        {"input_size": (3, 65, 65), "crop_mode": "border", "crop_pct": 0.9, "interpolation": "bicubic"},
-        {"input_size": (3, 80, 61), "crop_mode": "border", "crop_pct": 1.0},
-        *({"input_size": (3, 64, 64), "interpolation": "nearest", "crop_mode": m} for m in ("center", "border")),
-    ],
-)
+@cases("timm", "config", [
+    {"input_size": (3, 96, 96), "interpolation": "bicubic", "crop_pct": 0.9},
+    {"input_size": (3, 64, 64), "crop_pct": 1.0, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)},
+    {"input_size": (3, 64, 96), "interpolation": "bicubic"}, {"input_size": (3, 97, 64), "crop_pct": 0.7},
+    {"input_size": (3, 65, 65), "crop_mode": "squash", "interpolation": "lanczos"},
+    {"input_size": (3, 80, 60), "crop_mode": "squash", "crop_pct": 0.95},
+    {"input_size": (3, 65, 65), "crop_mode": "border", "crop_pct": 0.9, "interpolation": "bicubic"},
+    {"input_size": (3, 80, 61), "crop_mode": "border", "crop_pct": 1.0},
+    *({"input_size": (3, 64, 64), "interpolation": "nearest", "crop_mode": m} for m in ("center", "border")),
+])  # fmt: skip
 def test_evaluation_is_timms(config: dict[str, Any]) -> None:
     found = gi.models.timm_eval(config)(cuts()).array(layout="NCHW")
     assert np.count_nonzero(found != np.stack(theirs(cuts(), **config))) == 0
@@ -56,18 +51,11 @@ SQUARE = {"input_size": (3, 64, 64), "interpolation": "bicubic"}
 CERTAIN = {"scale": (1.0, 1.0), "ratio": (1.0, 1.0), "hflip": 0.0, "color_jitter": None}
 
 
-@cases(
-    "timm",
-    "options, most",
-    [
-        ({}, 0),
-        ({"hflip": 1.0, "vflip": 1.0}, 0),
-        ({"grayscale_prob": 1.0}, 1),
-        ({"re_prob": 0.0, "color_jitter": 0.0}, 0),
-        ({"auto_augment": "rand-m0-p1-tweights-n0"}, 0),
-        ({"train_crop_mode": "rkrc"}, 1e-4),
-    ],
-)
+@cases("timm", "options, most", [
+    ({}, 0), ({"hflip": 1.0, "vflip": 1.0}, 0), ({"grayscale_prob": 1.0}, 1),
+    ({"re_prob": 0.0, "color_jitter": 0.0}, 0), ({"auto_augment": "rand-m0-p1-tweights-n0"}, 0),
+    ({"train_crop_mode": "rkrc"}, 1e-4),
+])  # fmt: skip
 def test_training_is_timms_where_nothing_is_random(options: dict[str, Any], most: int) -> None:
     """Within levels of 255."""
     images = [image[:side, :side] for image, side in zip(cuts(), (300, 90, 131, 44, 64, 33), strict=True)]

@@ -37,13 +37,10 @@ SIZES = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, ma
 
 
 @given(
-    SIZES,
-    st.sampled_from([1, 2, 5, 14, 16, 17]),
-    st.sampled_from([1, 2, 3]),
-    st.sampled_from([("CTPP", 1), ("CTPP", 2), ("CTPP", 3), ("PPC", 1)]),
-    st.sampled_from([1, 3, 4]),
+    SIZES, st.sampled_from([1, 2, 5, 14, 16, 17]), st.sampled_from([1, 2, 3]),
+    st.sampled_from([("CTPP", 1), ("CTPP", 2), ("CTPP", 3), ("PPC", 1)]), st.sampled_from([1, 3, 4]),
     st.sampled_from(["uint8", "float32", "float16", "bfloat16", "uint16"]),
-)
+)  # fmt: skip
 def test_tokens_are_pixels_rearranged(
     sizes: Any, patch: int, merge: int, order_frames: tuple[str, int], channels: int, dtype: Any
 ) -> None:

@@ -86,13 +86,10 @@ def test_color_ops_and_mixing_work_on_16_bits() -> None:
 def test_alpha_is_kept(color: str) -> None:
     transparent, gray = noise(40, 50, 4), noise(30, 20, 2)
     sources = [
-        file_of(transparent, "PNG"),
-        file_of(transparent, "WEBP", lossless=True, exact=True),
-        file_of(transparent, "TIFF"),
-        file_of(gray, "PNG"),
-        file_of(gray[..., 0], "PNG"),
+        file_of(transparent, "PNG"), file_of(transparent, "WEBP", lossless=True, exact=True),
+        file_of(transparent, "TIFF"), file_of(gray, "PNG"), file_of(gray[..., 0], "PNG"),
         file_of(transparent[..., :3], "BMP"),
-    ]
+    ]  # fmt: skip
     found = gi.decode_batch(sources, color=color, device="cpu")
     for one, source in zip(found, sources, strict=True):
         expected = np.asarray(Image.open(io.BytesIO(source)).convert("RGBA"))

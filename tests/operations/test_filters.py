@@ -86,27 +86,16 @@ def test_artefacts_start_and_end_a_segment() -> None:
 
 
 STEPS: dict[str, Callable[[Any], gi.Batch]] = {
-    "blur": lambda x: gi.gaussian_blur(x, 5, 1.2),
-    "sharpen": lambda x: gi.adjust_sharpness(x, 2.5),
-    "soften": lambda x: gi.adjust_sharpness(x, 0.3),
-    "move": lambda x: gi.motion_blur(x, 5, 30),
-    "compress": lambda x: gi.jpeg(x, 40),
-    "bend": lambda x: gi.elastic(x, 50, 5, seed=3),
-    "stretch": gi.autocontrast,
-    "resize": lambda x: gi.resize(x, (20, 11)),
-    "turn": lambda x: gi.rotate(x, 20, "bilinear", fill=0.4),
-    "contrast": lambda x: gi.adjust_contrast(x, 0.5),
-    "brighten": lambda x: gi.adjust_brightness(x, 1.5),
-    "paint": lambda x: gi.erase(x, 1, 2, 3, 3, 0.7),
-    "hue": lambda x: gi.adjust_hue(x, 0.2),
-    "saturation": lambda x: gi.adjust_saturation(x, 0.3),
-    "cut": lambda x: gi.crop(x, 0, 1, 6, 6),
-    "pad": lambda x: gi.pad(x, 3, 0.5),
-    "invert": gi.invert,
-    "flip": gi.horizontal_flip,
-    "upside": gi.vertical_flip,
+    "blur": lambda x: gi.gaussian_blur(x, 5, 1.2), "sharpen": lambda x: gi.adjust_sharpness(x, 2.5),
+    "soften": lambda x: gi.adjust_sharpness(x, 0.3), "move": lambda x: gi.motion_blur(x, 5, 30),
+    "compress": lambda x: gi.jpeg(x, 40), "bend": lambda x: gi.elastic(x, 50, 5, seed=3), "stretch": gi.autocontrast,
+    "resize": lambda x: gi.resize(x, (20, 11)), "turn": lambda x: gi.rotate(x, 20, "bilinear", fill=0.4),
+    "contrast": lambda x: gi.adjust_contrast(x, 0.5), "brighten": lambda x: gi.adjust_brightness(x, 1.5),
+    "paint": lambda x: gi.erase(x, 1, 2, 3, 3, 0.7), "hue": lambda x: gi.adjust_hue(x, 0.2),
+    "saturation": lambda x: gi.adjust_saturation(x, 0.3), "cut": lambda x: gi.crop(x, 0, 1, 6, 6),
+    "pad": lambda x: gi.pad(x, 3, 0.5), "invert": gi.invert, "flip": gi.horizontal_flip, "upside": gi.vertical_flip,
     "quarter": lambda x: gi.rotate(x, 270, expand=True),
-}
+}  # fmt: skip
 #: Launches of a GPU, and the steps of a chain.
 CHAINS = [
     (1, "blur"), (1, "blur hue invert"), (2, "blur resize"), (2, "resize blur"), (2, "brighten blur"), (2, "blur blur"),

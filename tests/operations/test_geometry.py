@@ -80,15 +80,12 @@ def test_resize_to_a_shorter_side(height: int, width: int, size: int, more: int)
 def test_forms_of_size() -> None:
     x = np.zeros((2, 8, 6, 1), np.uint8)
     for batch, sizes in (
-        (gi.resize(x, (4, 5)), [[4, 5], [4, 5]]),
-        (gi.resize(x, ([4, 2], 5)), [[4, 5], [2, 5]]),
-        (gi.resize(x, np.array([[4, 5], [6, 7]])), [[4, 5], [6, 7]]),
-        (gi.resize(x, [3]), [[4, 3], [4, 3]]),
-        (gi.resize(x, np.int32(3)), [[4, 3], [4, 3]]),
-        (gi.resize(x, (3,), max_size=5), [[4, 3], [4, 3]]),
+        (gi.resize(x, (4, 5)), [[4, 5], [4, 5]]), (gi.resize(x, ([4, 2], 5)), [[4, 5], [2, 5]]),
+        (gi.resize(x, np.array([[4, 5], [6, 7]])), [[4, 5], [6, 7]]), (gi.resize(x, [3]), [[4, 3], [4, 3]]),
+        (gi.resize(x, np.int32(3)), [[4, 3], [4, 3]]), (gi.resize(x, (3,), max_size=5), [[4, 3], [4, 3]]),
         (gi.resize(x, None, max_size=[20, 8]), [[20, 15], [8, 6]]),
         (gi.resized_crop(x, 0, 0, 4, 2, [3]), [[6, 3], [6, 3]]),
-    ):
+    ):  # fmt: skip
         assert batch.sizes.tolist() == sizes
 
 
@@ -327,13 +324,10 @@ def test_warps_by_hand(batch: gi.Batch, expected: list[list[int]]) -> None:
 
 def test_forms_of_fill() -> None:
     for fill, expected in (
-        (7, [[7, 7, 7], [7, 7, 7]]),
-        ((1, 2, 3), [[1, 2, 3], [1, 2, 3]]),
-        (np.array([8, 9]), [[8, 8, 8], [9, 9, 9]]),
-        (np.array([[1, 2, 3]]), [[1, 2, 3], [1, 2, 3]]),
-        ([[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 5, 6]]),
+        (7, [[7, 7, 7], [7, 7, 7]]), ((1, 2, 3), [[1, 2, 3], [1, 2, 3]]), (np.array([8, 9]), [[8, 8, 8], [9, 9, 9]]),
+        (np.array([[1, 2, 3]]), [[1, 2, 3], [1, 2, 3]]), ([[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [4, 5, 6]]),
         ([[8], [9]], [[8, 8, 8], [9, 9, 9]]),
-    ):
+    ):  # fmt: skip
         assert gi.pad(np.zeros((2, 1, 1, 3), np.uint8), (1, 0, 0, 0), fill).array()[:, 0, 0].tolist() == expected
     assert gi.pad(np.zeros((1, 1, 1, 1), np.float32), (1, 0, 0, 0), 0.25).array().ravel().tolist() == [0.25, 0.0]
 
@@ -367,13 +361,10 @@ def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
     assert not corner[0].any()
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        *((name, {}) for name in ("resize", "resized_crop", "rotate", "affine", "perspective", "elastic")),
-        ("resize", {"exact": "pillow"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "options"), [
+    *((name, {}) for name in ("resize", "resized_crop", "rotate", "affine", "perspective", "elastic")),
+    ("resize", {"exact": "pillow"}),
+])  # fmt: skip
 def test_an_interpolation_for_each_image(name: str, options: dict[str, Any]) -> None:
     rng, call = np.random.default_rng(), CALLS[name]._replace(fixed=options)
     images, each = rng.integers(0, 256, (4, 31, 33, 3), np.uint8), call.each(rng, 4, 255.0)

@@ -116,11 +116,9 @@ def test_the_store_of_an_exact_resize() -> None:
 
 #: Kinds of files; on a GPU; and the scales of one that is shrunk by 4, by 1.5, and not at all.
 SCALES: dict[str, tuple[Any, bool, list[int]]] = {
-    "baseline": (words.BASELINE, True, [2, 8, 8]),
-    "other formats": (words.OTHER, True, [8, 8, 8]),
-    "baseline on a GPU": (words.BASELINE, False, [2, 8, 8]),
-    "for nvImageCodec": (words.PROGRESSIVE, False, [8, 8, 8]),
-}
+    "baseline": (words.BASELINE, True, [2, 8, 8]), "other formats": (words.OTHER, True, [8, 8, 8]),
+    "baseline on a GPU": (words.BASELINE, False, [2, 8, 8]), "for nvImageCodec": (words.PROGRESSIVE, False, [8, 8, 8]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SCALES)

@@ -228,8 +228,7 @@ BATCHES: Refusals = [
     (lambda: files(depth="float"), "depth must be one of 'uint8', 'native', not 'float'"),
     (lambda: files(depth="native", alpha="white"), 'for depth "uint8"'),
     (lambda: files().take([0, 7]), "indices has 7, but the batch has images 0 to 6"),
-    (lambda: files().take([-1]), "indices has -1"),
-    (lambda: files().take([0.5]), "one-dimensional integers"),
+    (lambda: files().take([-1]), "indices has -1"), (lambda: files().take([0.5]), "one-dimensional integers"),
     (lambda: files().take([True, False]), r"\(7,\) booleans"),
     (lambda: gi.Rng(0, indices=[0]).views(1.5), "count must be"),
     (lambda: gi.Rng(0, indices=[0]).views(1 << 33), "count must be"),
@@ -239,8 +238,7 @@ BATCHES: Refusals = [
     (lambda: gi.apply_plan(TWO, [one[..., :1] for one in SIZES]), "for uint8 images with 3 channels, not uint8 with 1"),
     (lambda: gi.apply_plan(TWO, list(map(np.float32, SIZES))), "for uint8 images with 3 channels, not float32 with 3"),
     (lambda: MOVED.tokens(3, merge=2), r"multiples of 6, which is patch \* merge, not \(9, 11\) as of image 0"),
-    (lambda: MOVED.tokens(1, pad=5), "pad must be at least 99"),
-    (lambda: MOVED.tokens(1, counts=[3]), "pass pad, too"),
+    (lambda: MOVED.tokens(1, pad=5), "pad must be at least 99"), (lambda: MOVED.tokens(1, counts=[3]), "pass pad, too"),
     (lambda: MOVED.tokens(1, pad="longest", counts=[1]), "add up to 3"),
     (lambda: MOVED.tokens(1, frames=2, order="PPC"), "has no time"),
     (lambda: NORMALIZED.tokens(1, dtype="uint8"), "do not fit"),
@@ -251,7 +249,7 @@ BATCHES: Refusals = [
     (lambda: gi.sizes.tiles([(10, 10)], most=3, least=4), "least must be a whole number from 1 to 3, not 4"),
     (lambda: gi.sizes.best_grid([(10, 10)], np.zeros((0, 2), np.int64)), "grids must hold at least one"),
     (lambda: gi.sizes.buckets(100), "area must be at least 4096"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), [*GEOMETRY, *COLOR, *MIXING, *TARGETS, *BATCHES])

@@ -74,34 +74,23 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("letterbox", "resize", "ten_crop", "random_crop", "random_resized_crop", "scale_jitter"), (IMAGES, 4)
     ),
-    "bucket_batches": ([(4, 4)],),
-    "coco": ("nowhere.json", "nowhere"),
-    "load": (SOURCE,),
-    "prepare": (SOURCE, "nowhere"),
-    "random_resize": (IMAGES, 4, 8),
-    "random_rotation": (IMAGES, 30),
-    "random_short_side_resize": (IMAGES, 4),
-    "resized_crop": (IMAGES, 0, 0, 4, 4, 4),
-    "rotate": (IMAGES, 30),
-    "split": (SOURCE, 0.5),
-    "token_batches": ([4], 4),
-    "transform_boxes": (gpuimg.invert(IMAGES), BOXES),
+    "bucket_batches": ([(4, 4)],), "coco": ("nowhere.json", "nowhere"), "load": (SOURCE,),
+    "prepare": (SOURCE, "nowhere"), "random_resize": (IMAGES, 4, 8), "random_rotation": (IMAGES, 30),
+    "random_short_side_resize": (IMAGES, 4), "resized_crop": (IMAGES, 0, 0, 4, 4, 4), "rotate": (IMAGES, 30),
+    "split": (SOURCE, 0.5), "token_batches": ([4], 4), "transform_boxes": (gpuimg.invert(IMAGES), BOXES),
     "transform_keypoints": (gpuimg.invert(IMAGES), [[[(0, 0, 2)]]] * 2),
     "transform_points": (gpuimg.invert(IMAGES), [[(0, 0)]] * 2),
-}
+}  # fmt: skip
 OPTIONS = {"rng": 0, "seed": 0, "batch_size": 2, "short_side": 8, "dry_run": True}
 
 
-@pytest.mark.parametrize(
-    ("name", "flag"),
-    [
-        (name, parameter.name)
-        for name in PUBLIC
-        if inspect.isfunction(function := getattr(gpuimg, name))
-        for parameter in inspect.signature(function).parameters.values()
-        if isinstance(parameter.default, bool)
-    ],
-)
+@pytest.mark.parametrize(("name", "flag"), [
+    (name, parameter.name)
+    for name in PUBLIC
+    if inspect.isfunction(function := getattr(gpuimg, name))
+    for parameter in inspect.signature(function).parameters.values()
+    if isinstance(parameter.default, bool)
+])  # fmt: skip
 def test_true_and_false_are_no_words(name: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     function = getattr(gpuimg, name)

@@ -154,22 +154,14 @@ def test_file_as_wanted_is_copied(tmp_path: Path) -> None:
     image = picture(40, 60, 0)
     fine, full = (jpeg(image, quality=90, subsampling=one) for one in ("4:2:0", "4:4:4"))
     for data, options, status in (
-        (fine, {}, "copied"),
-        (fine, {"short_side": 40, "max_pixels": 2400}, "copied"),
-        (fine, {"short_side": 39}, "encoded"),
-        (fine, {"quality": 91}, "copied"),
-        (fine, {"quality": 89}, "encoded"),
-        (fine, {"subsampling": "444"}, "encoded"),
-        (fine, {"subsampling": "keep"}, "copied"),
-        (fine, {"restart": "rows"}, "encoded"),
-        (full, {}, "encoded"),
-        (full, {"subsampling": "keep"}, "copied"),
-        (jpeg(image.convert("L")), {}, "copied"),
-        (jpeg(image, progressive=True), {}, "encoded"),
-        (jpeg(image, orientation=6), {}, "encoded"),
-        (jpeg(image, orientation=1), {}, "copied"),
+        (fine, {}, "copied"), (fine, {"short_side": 40, "max_pixels": 2400}, "copied"),
+        (fine, {"short_side": 39}, "encoded"), (fine, {"quality": 91}, "copied"), (fine, {"quality": 89}, "encoded"),
+        (fine, {"subsampling": "444"}, "encoded"), (fine, {"subsampling": "keep"}, "copied"),
+        (fine, {"restart": "rows"}, "encoded"), (full, {}, "encoded"), (full, {"subsampling": "keep"}, "copied"),
+        (jpeg(image.convert("L")), {}, "copied"), (jpeg(image, progressive=True), {}, "encoded"),
+        (jpeg(image, orientation=6), {}, "encoded"), (jpeg(image, orientation=1), {}, "copied"),
         (jpeg(image, restart_marker_rows=1), {"restart": "rows"}, "copied"),
-    ):
+    ):  # fmt: skip
         found, what = of(data, tmp_path, **options)
         assert (what, options) == (status, options)
         assert (found == data) == (status == "copied")
@@ -408,16 +400,11 @@ def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nowhere", "out"], "no such file or folder"),
-        (["in", "out", "--tar", "much"], "--tar must be a size such as 500M"),
-        (["in", "in/small"], "is inside the source"),
-        (["in", "."], "is not empty, and was not prepared by gpuimg"),
-        (["in", "file"], "File exists"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["nowhere", "out"], "no such file or folder"),
+    (["in", "out", "--tar", "much"], "--tar must be a size such as 500M"), (["in", "in/small"], "is inside the source"),
+    (["in", "."], "is not empty, and was not prepared by gpuimg"), (["in", "file"], "File exists"),
+])  # fmt: skip
 def test_wrong_commands(words: list[str], message: str, tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> None:
     write_files(bad_set(tmp_path).parent, {"file": b""})
     monkeypatch.chdir(tmp_path)

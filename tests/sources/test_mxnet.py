@@ -24,11 +24,9 @@ GOLDEN = Path(__file__).parent / "golden"
 KEYS = (7, 17, 27, 37)
 LABELS: tuple[Any, ...] = (3, 2.5, np.array([1.0, 0.25, 7.0, -2.0], np.float32), 6)
 SUMS = (
-    "f895ea2d224c63ee97339b6988ee0907",
-    "73d9f64a6d4d0e88de7d23158285b8bc",
-    "f74adfda5bb6a1ae4c0f20ed34163016",
+    "f895ea2d224c63ee97339b6988ee0907", "73d9f64a6d4d0e88de7d23158285b8bc", "f74adfda5bb6a1ae4c0f20ed34163016",
     "5233f0dcf6738fbf030df210eeef00bd",
-)
+)  # fmt: skip
 
 
 @pytest.fixture
