@@ -43,7 +43,6 @@ def test_another_seed_or_epoch_is_another_order() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_all_orders_are_equally_likely(n: int) -> None:
-    """Of few samples each order comes up as often as chance has it."""
     counts = dict.fromkeys(itertools.permutations(range(n)), 0)
     for seed in range(100 * math.factorial(n)):
         counts[tuple(shuffled(np.arange(n), n, seed, 0).tolist())] += 1

@@ -69,7 +69,6 @@ def test_training_is_timms_where_nothing_is_random(options: dict[str, Any], most
 @cases("timm", "given", [{}, {"scale": (0.5, 0.6), "ratio": (0.5, 2.0)}])
 @cases("timm", "shape", [(97, 64), (40, 200)])
 def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[str, Any]) -> None:
-    """The sizes of resizes as timm draws them."""
     draw = library("timm.data.transforms").ResizeKeepRatio.get_params
     random.seed(3)
     scale, ratio = given.get("scale", (0.8, 1.0)), given.get("ratio", (0.9, 1 / 0.9))

@@ -93,9 +93,8 @@ def test_alpha_is_kept(color: str) -> None:
     found = gi.decode_batch(sources, color=color, device="cpu")
     for one, source in zip(found, sources, strict=True):
         expected = np.asarray(Image.open(io.BytesIO(source)).convert("RGBA"))
-        np.testing.assert_array_equal(
-            one if color == "rgba" else one[..., -1], expected if color == "rgba" else expected[..., 3]
-        )
+        alpha = ... if color == "rgba" else (..., -1)
+        np.testing.assert_array_equal(one[alpha], expected[alpha])
     if color == "graya":
         np.testing.assert_array_equal(found[3], gray)
         np.testing.assert_array_equal(found[0][..., :1], gi.rgb_to_grayscale(transparent[None, ..., :3]).array()[0])

@@ -37,9 +37,8 @@ def dimmed(x: Any, value: float) -> Any:
 
 def bent(x: Any, alpha: Any, sigma: float, seed: int, fill: Any) -> Any:
     at = np.stack(np.meshgrid(np.arange(x.shape[1]) + 0.5, np.arange(x.shape[0]) + 0.5), -1)
-    return references.sample(
-        x, *np.moveaxis(references.displaced(at, seed, alpha, sigma) - 0.5, 2, 0), "bilinear", fill
-    )
+    xs, ys = np.moveaxis(references.displaced(at, seed, alpha, sigma) - 0.5, 2, 0)
+    return references.sample(x, xs, ys, "bilinear", fill)
 
 
 def blurred(x: Any, sigma: float) -> Any:
@@ -76,9 +75,7 @@ def test_pixels_are_those_of_the_formula(name: str, dtype: str, channels: int) -
         assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
-def drawn(
-    call: Call, seed: int, dtype: str, channels: int, n: int = COUNT
-) -> tuple[list[NDArray[Any]], dict[str, Any]]:
+def drawn(call: Call, seed: int, dtype: str, channels: int, n: int = COUNT) -> tuple[list[Any], dict[str, Any]]:
     """Images and parameters for each of them."""
     rng = np.random.default_rng(seed)
     return images(rng, dtype, channels, n), call.each(rng, n, 255.0 if dtype == "uint8" else 1.0)
@@ -100,11 +97,8 @@ def test_a_batch_is_the_loop_over_its_images(call: Call, dtype: str, channels: i
     together = list(x.compute())
     assert_same(together, list(call.run(pictures, each).compute()))
     np.testing.assert_equal((pictures, each, repr(counted), counted.sizes), before)  # nothing given is changed
-    alone = [
-        call.run([picture], {name: values[i : i + 1] for name, values in each.items()})[0]
-        for i, picture in enumerate(pictures)
-    ]
-    assert_same(together, alone)
+    single = [{name: values[i : i + 1] for name, values in each.items()} for i in range(COUNT)]
+    assert_same(together, [call.run([picture], own)[0] for picture, own in zip(pictures, single, strict=True)])
     # Sizes are known before anything runs.
     assert runs == 0
     assert [list(result.shape) for result in together] == [[*size, x.channels] for size in sizes]
@@ -133,9 +127,7 @@ def test_numbers_and_lists_are_parameters(call: Call) -> None:
         scalar = one if one.ndim != 1 else one[0] if one.shape == (1,) else tuple(one)
         same = each | {name: np.repeat(np.asarray(values)[:1], 5, axis=0)}
         assert_same(list(call.run(pictures, each | {name: scalar}).compute()), list(call.run(pictures, same).compute()))
-    lists = {
-        name: tuple(values.T.tolist()) if values.shape == (5, 2) else values.tolist() for name, values in each.items()
-    }
+    lists = {name: tuple(v.T.tolist()) if v.shape == (5, 2) else v.tolist() for name, v in each.items()}
     if call.function.__name__ == "gaussian_blur":  # one list is (x, y)
         lists["sigma"] = lists["sigma"], lists["sigma"]
     assert_same(list(call.run(pictures, lists).compute()), list(call.run(pictures, each).compute()))

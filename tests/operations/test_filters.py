@@ -60,7 +60,6 @@ CODED_SIZES = [(1, 1), (2, 4), (4, 5), (8, 8), (15, 17), (17, 33), (31, 7), (1, 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_artefacts_are_libjpegs(channels: int) -> None:
-    """Pixel for pixel."""
     generator = np.random.default_rng()
     images = pictures("uint8", channels, CODED_SIZES, int(generator.integers(1 << 30)))
     # Pictures with few frequencies, whose blocks keep some of them at any quality.

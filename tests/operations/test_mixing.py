@@ -116,7 +116,6 @@ SIZES = [(30, 40), (12, 50), (64, 9), (33, 33), (20, 21)]
 
 
 def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any) -> Any:
-    """Four images around a point."""
     (x, y), (height, width) = corner.tolist(), size
     each = []
     for k, part in enumerate(parts):

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import gpuimg as gi
 
 from .. import references
 from ..libraries import cases, library
+from ..samples import file_of
 from .calls import CALLS, MOVES, MOVING
 
 cv2 = library("cv2")
@@ -222,10 +222,8 @@ def test_no_images() -> None:
     assert len(gi.random_iou_crop(x, [], rng=0)) == 0
 
 
-def test_images_that_could_not_be_read(tmp_path: Path) -> None:
-    image = __import__("PIL.Image").Image
-    image.new("RGB", (40, 30)).save(tmp_path / "good.jpg")
-    x = gi.open_batch([tmp_path / "good.jpg", b"not an image"], device="cpu", on_error="fill")
+def test_images_that_could_not_be_read() -> None:
+    x = gi.open_batch([file_of(blank(1, 30, 40)[0]), b"not an image"], device="cpu", on_error="fill")
     boxes = np.tile([(0.0, 0, 20, 10)], (2, 1, 1))
     x = gi.resize(gi.random_iou_crop(x, boxes, rng=1), (8, 8))
     assert gi.transform_boxes(x, boxes)[1].tolist() == [[True], [False]]

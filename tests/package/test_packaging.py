@@ -61,9 +61,7 @@ def test_compilers_are_pinned_with_hashes(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_old_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llvmlite.binding.llvm_version_info", (15, 0, 7))
-    with pytest.raises(
-        library.BuildError, match=r"llvmlite 0\.45 or later, not one with LLVM 15\.0\.7: pip install -r"
-    ):
+    with pytest.raises(library.BuildError, match=r"llvmlite 0\.45 or later, not one with LLVM 15\.0\.7: pip install"):
         library.compile_part(LEVELS["x86-64-v2"], tmp_path / "x.o")
 
 

@@ -58,10 +58,8 @@ class LoaderMachine(RuleBasedStateMachine):
         self, n: int, bad: set[int], corrupt: set[int], policy: str, seed: int, shuffle: Any, first: dict[str, int]
     ) -> None:
         """Some samples are bad, but not all."""
-        keep = {seed % n}
-        self.source = Restless(
-            n, (bad - keep) if policy != "raise" else (), (corrupt - keep) if policy != "raise" else ()
-        )
+        failing = ([], []) if policy == "raise" else (bad - {seed % n}, corrupt - {seed % n})
+        self.source = Restless(n, *failing)
         self.fixed: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "on_error": policy, "epochs": None}
         self.loader = cpu(self.source, tiny, **self.fixed, **first)
         self.running: Any = iter(self.loader)
@@ -126,9 +124,8 @@ class LoaderMachine(RuleBasedStateMachine):
 
 def test_a_run_that_is_left_and_resumed() -> None:
     with no_hang(300.0):
-        run_state_machine_as_test(
-            LoaderMachine, settings=settings(deadline=None, stateful_step_count=12, max_examples=60)
-        )
+        limits = settings(deadline=None, stateful_step_count=12, max_examples=60)
+        run_state_machine_as_test(LoaderMachine, settings=limits)
 
 
 @pytest.mark.usefixtures("watched")

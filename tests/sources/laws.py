@@ -148,9 +148,8 @@ def outcome(path: Path, build: Callable[[], Table], samples: Sequence[tuple[byte
 
 def cuts(size: int) -> list[int]:
     """Lengths to which a file of ``size`` bytes is cut: the first and last ones, and some between."""
-    return sorted(
-        {0, 1, 7, 8, 11, 12, 13, 100, size // 4, size // 2, size - 513, size - 5, size - 4, size - 1} - {size}
-    )
+    near = {size // 4, size // 2, size - 513, size - 5, size - 4, size - 1}
+    return sorted({0, 1, 7, 8, 11, 12, 13, 100, *near} - {size})
 
 
 def flipped(data: bytes, position: int, bit: int = 0) -> bytes:

@@ -165,9 +165,8 @@ def _handed_on(netloc: str, request: Request, headers: Mapping[str, str], body: 
         data = response.read()
     finally:
         connection.close()
-    skipped = {"connection", "transfer-encoding", "server", "date"} | (
-        {"content-length"} if request.method != "HEAD" else set()
-    )
+    skipped = {"connection", "transfer-encoding", "server", "date"}
+    skipped |= {"content-length"} if request.method != "HEAD" else set()
     kept = {name: value for name, value in response.getheaders() if name.lower() not in skipped}
     return Answer(response.status, kept, data)
 

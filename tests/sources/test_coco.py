@@ -119,7 +119,6 @@ def test_no_annotations(tmp_path: Path, content: bytes) -> None:
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:1 sample could not be decoded:RuntimeWarning")
 def test_an_image_with_a_wrong_annotation_is_a_bad_sample(tmp_path: Path, values: dict[str, Any], reason: str) -> None:
-    """The others are as without it."""
     whole = coco(tmp_path, write(tmp_path))
     for name, data in zip(("2.jpg", "5.jpg", "deep/9.jpg"), FILES, strict=False):
         (tmp_path / name).write_bytes(data)
@@ -229,7 +228,6 @@ def test_key_points(tmp_path: Path) -> None:
 
 
 def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> None:
-    """Those of other images are decoded as without it."""
     good, points = annotations_of(SQUARE, RUNS, keypoints=[1, 2, 2]), {"keypoints": [3, 4, 1]}
     for wrong in ({"segmentation": [[1, 2]], **points}, {"segmentation": SQUARE, "keypoints": [1, 2]}):
         entries = [*annotations_of(TEXT, image=9, **points), {"id": 7, "image_id": 5, **BOX} | wrong, *good]

@@ -238,7 +238,6 @@ def test_table_errors(tmp_path: Path, content: str, options: dict[str, Any], mat
 
 
 def test_a_file_of_sizes_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """Here for a limit of the process, as for a full disk; nothing is left."""
     code = f"""
 import gpuimg, resource
 class Named(list):

@@ -403,7 +403,6 @@ def test_files_that_do_not_decode_are_read_again(web: Server, tmp_path: Path, fa
 @undecoded
 @pytest.mark.parametrize("on_error", ["fill", "skip", "raise"])
 def test_a_fault_that_the_cache_saw_once(web: Server, tmp_path: Path, on_error: str) -> None:
-    """The same epoch has the right bytes."""
     seen: set[str] = set()
 
     def once(request: Request) -> Any:
@@ -471,7 +470,6 @@ def test_the_checksums_of_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("fault", [None, "unsaid"])
 def test_the_limit_of_bytes(web: Server, stored: Server, tmp_path: Path, cached: bool, fault: str | None) -> None:
-    """Of whole files and of members, on servers that tell lengths and on those that do not."""
     remote = gi.Remote(cache=tmp_path if cached else None)
     most = sorted(map(len, FILES[:8]))[4]
     small = sum(len(data) <= most for data in FILES[:8])
@@ -491,7 +489,6 @@ def test_the_limit_of_bytes(web: Server, stored: Server, tmp_path: Path, cached:
 
 
 def test_a_file_without_end(web: Server) -> None:
-    """No more is read than is allowed."""
     web.objects["/bucket/large.jpg"] = bytes(64 << 20)
     web.fault = lambda request: "unsaid" if request.method == "GET" else None
     source = gi.file_list([f"{web.url}/bucket/large.jpg"])

@@ -1,6 +1,5 @@
 """Splits of a source by names."""
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuimg as gi
+
+from ..samples import write_files
+from .writers import write_tar
 
 NAMES = [f"{k % 7}/{k}.jpg" for k in range(1000)]
 FRACTIONS = st.lists(st.integers(1, 9), min_size=2, max_size=5).map(lambda parts: [p / sum(parts) for p in parts])
@@ -40,15 +42,12 @@ def test_samples_stay_in_their_part(first: int, step: int) -> None:
 
 def test_names_and_seeds(tmp_path: Path) -> None:
     for root in ("a", "b"):
-        for name in NAMES[:100]:
-            (tmp_path / root / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / root / name).touch()
+        write_files(tmp_path / root, dict.fromkeys(NAMES[:100], b""))
     one, other = (gi.split(gi.folder(tmp_path / root), 0.5) for root in ("a", "b"))
     assert [part.tolist() for part in one] == [part.tolist() for part in other]  # wherever the folder is
     pairs = [(b"", k) for k in range(100)]
-    assert [part.tolist() for part in gi.split(pairs, 0.5)] == [
-        [i for i in part if i < 100] for part in gi.split([*pairs, *pairs], 0.5)
-    ]
+    twice = gi.split([*pairs, *pairs], 0.5)
+    assert [part.tolist() for part in gi.split(pairs, 0.5)] == [part[part < 100].tolist() for part in twice]
     assert gi.split(pairs, 0.5, seed=1)[0].tolist() != gi.split(pairs, 0.5)[0].tolist()
     assert len(gi.load(pairs, batch_size=2, indices=gi.split(pairs, 0.9)[0])) > 30
 
@@ -56,10 +55,7 @@ def test_names_and_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["tar", "describe", "listed_name"])
 def test_keys_with_folders_are_whole_names(tmp_path: Path, kind: str) -> None:
     names = [f"{folder}/{k:04d}.jpg" for folder in ("cat", "dog") for k in range(300)]
-    with tarfile.open(tmp_path / "s.tar", "w") as file:
-        for name in names:
-            file.addfile(tarfile.TarInfo(name))
-    records = gi.tar(tmp_path / "s.tar", label=None)
+    records = gi.tar(write_tar(tmp_path / "s.tar", *((name, b"") for name in names)), label=None)
     wrapper: Any = type("Wrapper", (list,), {kind: lambda self, i: records.describe(i)})
     source = records if kind == "tar" else wrapper(names)
     part = np.zeros(600, int)
