@@ -19,7 +19,8 @@ import gpuimg as gi
 from ..libraries import cases, library
 from ..samples import PHOTOS
 
-FILTERS = {one.name.lower(): one for one in Image.Resampling}
+NAMES = ("nearest", "bilinear", "bicubic", "lanczos", "box", "hamming")
+FILTERS = {name: Image.Resampling[name.upper()] for name in NAMES}
 RULE: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
