@@ -282,9 +282,6 @@ def test_check_in_words(tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> 
         assert part in said
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
-
-
 def test_corrupt_photos_are_named(tmp_path: Path, capfd: Captured) -> None:
     shutil.copy(PHOTOS / "cat.jpg", tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])

@@ -107,14 +107,10 @@ def test_boxes_follow_images_and_must_lie_within() -> None:
 
 
 @pytest.mark.parametrize(("labels", "expected"), [
-    ([1, True, np.int8(3)], np.array([1, 1, 3], np.int64)),
-    ([1, 2.5, 3], np.array([1.0, 2.5, 3.0])),
-    ([np.ones(2), np.zeros(2), np.ones(2)], np.array([[1.0, 1], [0, 0], [1, 1]])),
-    (["a", "b", 3], ["a", "b", 3]),
-    ([None, None, None], None),
-    ([(1 << 63) - 1, -(1 << 63), 0], np.array([(1 << 63) - 1, -(1 << 63), 0])),
-    ([1 << 63, 1, 2.5], [1 << 63, 1, 2.5]),
-    ([-(1 << 63) - 1, 1, 10**400], [-(1 << 63) - 1, 1, 10**400]),
+    ([1, True, np.int8(3)], np.array([1, 1, 3], np.int64)), ([1, 2.5, 3], np.array([1.0, 2.5, 3.0])),
+    ([np.ones(2), np.zeros(2), np.ones(2)], np.array([[1.0, 1], [0, 0], [1, 1]])), (["a", "b", 3], ["a", "b", 3]),
+    ([None, None, None], None), ([(1 << 63) - 1, -(1 << 63), 0], np.array([(1 << 63) - 1, -(1 << 63), 0])),
+    ([1 << 63, 1, 2.5], [1 << 63, 1, 2.5]), ([-(1 << 63) - 1, 1, 10**400], [-(1 << 63) - 1, 1, 10**400]),
 ])  # fmt: skip
 def test_labels(labels: list[Any], expected: Any) -> None:
     (batch,) = cpu([(FILES[k], label) for k, label in enumerate(labels)])
@@ -137,13 +133,11 @@ ROW = {"jpg": FILES[0], "fine": 4, "coarse": 1}
 
 
 @pytest.mark.parametrize(("item", "options", "labels"), [
-    ((bytearray(FILES[0]), 4), {}, np.array([4, 4])),
-    ([memoryview(FILES[0]), 4], {}, np.array([4, 4])),
+    ((bytearray(FILES[0]), 4), {}, np.array([4, 4])), ([memoryview(FILES[0]), 4], {}, np.array([4, 4])),
     ((np.frombuffer(FILES[0], np.uint8), 4), {"image": "jpg", "label": "fine"}, np.array([4, 4])),
     ({"image": {"bytes": FILES[0], "path": None}, "label": 4, "id": 9}, {}, np.array([4, 4])),
     (ROW, {"image": "jpg", "label": "fine"}, np.array([4, 4])),
-    (ROW, {"image": "jpg", "label": None}, [{"fine": 4, "coarse": 1}] * 2),
-    ({"image": FILES[0]}, {}, None),
+    (ROW, {"image": "jpg", "label": None}, [{"fine": 4, "coarse": 1}] * 2), ({"image": FILES[0]}, {}, None),
     ({"image": FILES[0]}, {"label": None}, None),
 ])  # fmt: skip
 def test_items_of_a_source(item: Any, options: dict[str, Any], labels: Any) -> None:
@@ -158,8 +152,7 @@ OPENED = Image.open(io.BytesIO(FILES[0]))
 
 @pytest.mark.parametrize(("item", "options", "message"), [
     (7, {}, r"source\[0\] must be a pair .*, not int"), ((1, 2, 3), {}, "must be a pair .*, not tuple"),
-    ((3.5, 1), {}, r"source\[0\]: .*float"),
-    (FILES[0], {}, r"images without labels pass gpuimg\.file_list"),
+    ((3.5, 1), {}, r"source\[0\]: .*float"), (FILES[0], {}, r"images without labels pass gpuimg\.file_list"),
     (ROW, {}, r"source\[0\] has no 'image', but 'jpg', 'fine', 'coarse'; pass the name of the image column as image="),
     (ROW, {"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; pass the name of the label column as label="),
     (ROW, {"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
@@ -221,13 +214,10 @@ def test_each_loop_is_the_next_epoch() -> None:
 
 
 @pytest.mark.parametrize(("variables", "shard"), [
-    ({"RANK": "2", "WORLD_SIZE": "4"}, (2, 4)),
-    ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2)),
+    ({"RANK": "2", "WORLD_SIZE": "4"}, (2, 4)), ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2)),
     ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1)),
-    ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3)),
-    ({"PMI_RANK": "1", "PMI_SIZE": "3"}, (1, 3)),
-    ({"RANK": "1"}, (0, 1)),
-    ({"WORLD_SIZE": "2"}, r"WORLD_SIZE is 2, but RANK, .*shard=\(trainer\.global_rank"),
+    ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3)), ({"PMI_RANK": "1", "PMI_SIZE": "3"}, (1, 3)),
+    ({"RANK": "1"}, (0, 1)), ({"WORLD_SIZE": "2"}, r"WORLD_SIZE is 2, but RANK, .*shard=\(trainer\.global_rank"),
     ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE must be a whole number"),
     ({"RANK": "0", "WORLD_SIZE": "1.0"}, "WORLD_SIZE must be a whole number"),
 ])  # fmt: skip

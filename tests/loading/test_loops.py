@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -133,20 +134,19 @@ def test_stats_say_what_limits() -> None:
 @contextmanager
 def busy() -> Iterator[None]:
     """A thread that holds the GIL as long as it can."""
-    ends: list[bool] = []
+    ended = threading.Event()
 
     def work() -> None:
-        while not ends:
+        while not ended.is_set():
             for _ in range(1000):
                 pass
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.append(True)
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work)
+        try:
+            yield
+        finally:
+            ended.set()
 
 
 @pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
@@ -197,8 +197,7 @@ def processes() -> Iterator[Forks]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("body", "status"), [
-    ("it = iter(loader); next(it)", 0),
-    ("next(loader); sys.exit(3)", 3),
+    ("it = iter(loader); next(it)", 0), ("next(loader); sys.exit(3)", 3),
     ("it = gi.prefetch(itertools.count()); next(it)", 0),
     (
         "try:\n    for k, _ in enumerate(loader):\n        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
@@ -233,8 +232,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(it) is not None)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("begin", "then"), [
-    ("iter(loader)", "assert len(valid_indices(loader)) == 128"),
-    ("iter(loader)", "loader.close()"),
+    ("iter(loader)", "assert len(valid_indices(loader)) == 128"), ("iter(loader)", "loader.close()"),
     ("gi.prefetch(iter(range(9)))", "it.close()"),
     ("gi.prefetch(range(9), workers=2)", "assert list(gi.prefetch(range(9), workers=2)) == list(range(9))"),
 ])  # fmt: skip

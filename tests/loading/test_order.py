@@ -58,6 +58,9 @@ def test_places_are_independent_of_samples() -> None:
     assert np.mean(np.abs(np.diff(order)) == 1) < 1e-3
 
 
+Levels = tuple[tuple[int, ...], ...]
+
+
 def dealt(left: list[int], world: int, run: int) -> list[list[int]]:
     """Places of each rank: runs in turn, then an even part of those that do not fill a run for each."""
     ranks: list[list[int]] = [[] for _ in range(world)]
@@ -68,7 +71,7 @@ def dealt(left: list[int], world: int, run: int) -> list[list[int]]:
     return [rank + part.tolist() for rank, part in zip(ranks, np.array_split(np.array(left, int), world), strict=True)]
 
 
-def left_of(n: int, levels: tuple[tuple[int, ...], ...], run: int = 1) -> list[int]:
+def left_of(n: int, levels: Levels, run: int = 1) -> list[int]:
     """Places that levels leave, one rank at a time."""
     left = list(range(n))
     for taken in levels:
@@ -83,7 +86,7 @@ levels_of = st.lists(level_of, max_size=3).map(tuple)
 
 
 @given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6), run=st.integers(1, 12))
-def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], world: int, run: int) -> None:
+def test_shares_are_what_is_left(n: int, levels: Levels, world: int, run: int) -> None:
     """All ranks together have each sample that is left once, and padding from the epoch's beginning."""
     expected = left_of(n, levels, run)
     shares = [Share(n, levels, rank, world, run) for rank in range(world)]
@@ -98,9 +101,7 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
 
 
 @given(n=st.integers(1, 60), levels=levels_of, taken=level_of, world=st.integers(1, 6), run=st.integers(1, 12))
-def test_ranks_resume_with_what_is_left(
-    n: int, levels: tuple[tuple[int, ...], ...], taken: tuple[int, ...], world: int, run: int
-) -> None:
+def test_ranks_resume_with_what_is_left(n: int, levels: Levels, taken: tuple[int, ...], world: int, run: int) -> None:
     """Every sample once, with as many ranks or others, also where some ranks have taken none."""
     common = {"seed": 0, "epoch": 0, "levels": levels, "world": len(taken), "alike": False}
     states = [common | {"rank": rank, "taken": count, "given": count} for rank, count in enumerate(taken)]
@@ -122,7 +123,7 @@ def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int)
 
 def test_equal_ranks_are_one_number() -> None:
     """A run that is resumed again and again keeps a short state."""
-    levels: tuple[tuple[int, ...], ...] = ()
+    levels: Levels = ()
     for world in (2, 3, 4, 2):
         levels = Share(1000, levels, 0, world).after((5,) * world)
     assert levels == ((55,),)

@@ -4,7 +4,8 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import UserList
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,14 +18,12 @@ from tests.watchdog import on_threads, ours
 pytestmark = pytest.mark.usefixtures("watched")
 
 
-class Table(Sequence[int]):
+class Table(UserList[int]):
     """Items by index, which a function makes."""
 
     def __init__(self, n: int, item: Callable[[int], int]) -> None:
-        self.n, self.item = n, item
-
-    def __len__(self) -> int:
-        return self.n
+        super().__init__(range(n))
+        self.item = item
 
     def __getitem__(self, k: Any) -> Any:
         return self.item(k)

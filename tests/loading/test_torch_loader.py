@@ -142,9 +142,6 @@ def test_lengths_are_those_that_programs_expect() -> None:
         assert all(len(loader) == len(list(loader)) for loader in ranks)
 
 
-# -- epochs ------------------------------------------------------------------------------------------------------------
-
-
 def test_each_loop_is_another_epoch_or_the_one_that_is_set() -> None:
     loader = load(shuffle=True)
     plain = cpu(Source(21), shuffle=True, batch_size=4)
@@ -209,9 +206,6 @@ def epoch_of(pixels: dict[int, bytes]) -> int:
     raise AssertionError("of no epoch")
 
 
-# -- a mapped data set -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [FORKED, "spawn"], ids=["forkserver", "spawn"])
 @pytest.mark.parametrize("persistent", [False, True])
@@ -270,9 +264,6 @@ def test_mapped_labels_and_failures() -> None:
     with pytest.raises(IndexError, match="of 10"):
         mapped()[2**70]
     np.testing.assert_array_equal(mapped()[torch.tensor(-7)][0], mapped()[3][0])
-
-
-# -- a data set of batches ---------------------------------------------------------------------------------------------
 
 
 def test_its_name_and_dtype() -> None:

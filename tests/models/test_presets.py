@@ -19,11 +19,8 @@ from ..samples import PHOTOS
 SIZE = 96
 MANY = 1000
 
-RANDOM: dict[str, Callable[..., Any]] = {
-    "imagenet_train": presets.imagenet_train, "deit3_train": presets.deit3_train, "clip_train": presets.clip_train,
-    "siglip_train": presets.siglip_train, "simclr": presets.simclr, "ssd_train": presets.ssd_train,
-    "timm_train": presets.timm_train,
-}  # fmt: skip
+NAMES = ("imagenet_train", "deit3_train", "clip_train", "siglip_train", "simclr", "ssd_train", "timm_train")
+RANDOM: dict[str, Callable[..., Any]] = {name: getattr(presets, name) for name in NAMES}
 ALL: dict[str, Callable[..., Any]] = {**RANDOM, "imagenet_eval": presets.imagenet_eval}
 every_preset = pytest.mark.parametrize("name", sorted(ALL))
 every_random_preset = pytest.mark.parametrize("name", sorted(RANDOM))

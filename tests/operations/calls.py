@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import gpuimg as gi
 
@@ -68,15 +67,19 @@ def _color(rng: np.random.Generator, n: int, white: float, name: str) -> dict[st
     return {name: rng.random((n, 1)) * white}
 
 
-def _thresholds(rng: np.random.Generator, n: int, white: float) -> NDArray[np.float64]:
+def _threshold(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     """Numbers that are not within 1e-6 of white above a byte, which counts as at the threshold (solarize_parameter)."""
     values = rng.uniform(0, white, n)
-    return np.where(values * 255 / white % 1 < 0.01, values + 0.02 * white / 255, values)
+    return {"threshold": np.where(values * 255 / white % 1 < 0.01, values + 0.02 * white / 255, values)}
 
 
 def _points(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     start = np.tile([(0.0, 0.0), (20.0, 0.0), (20.0, 20.0), (0.0, 20.0)], (n, 1, 1))
     return {"startpoints": start, "endpoints": start + rng.uniform(-4, 4, (n, 4, 2))}
+
+
+def _uniform(**ranges: tuple[float, float]) -> Callable[[np.random.Generator, int, float], dict[str, Any]]:
+    return lambda rng, n, white: {name: rng.uniform(*ends, n) for name, ends in ranges.items()}
 
 
 FILTERS = ("nearest", "bicubic", "lanczos", "box", "hamming")
@@ -91,46 +94,35 @@ CALLS = {
     "pad": Call(gi.pad, lambda *draw: _color(*draw, "fill"), {"padding": (1, 0, 3, 2)}),
     "pad reflect": Call(gi.pad, fixed={"padding": (3, 40, 0, 5), "padding_mode": "reflect"}),
     "pad symmetric": Call(gi.pad, fixed={"padding": (0, 1, 70, 2), "padding_mode": "symmetric"}),
-    "pad edge": Call(gi.pad, fixed={"padding": 3, "padding_mode": "edge"}),
-    "horizontal_flip": Call(gi.horizontal_flip),
+    "pad edge": Call(gi.pad, fixed={"padding": 3, "padding_mode": "edge"}), "horizontal_flip": Call(gi.horizontal_flip),
     "vertical_flip": Call(gi.vertical_flip),
     "rotate": Call(gi.rotate, lambda rng, n, white: {
         "angle": rng.uniform(-180, 180, n), "center": rng.uniform(0, 30, (n, 2)), **_color(rng, n, white, "fill"),
     }, {"interpolation": "bilinear"}),
-    "rotate expand": Call(gi.rotate, lambda rng, n, white: {"angle": rng.uniform(-180, 180, n)}, {"expand": True}),
+    "rotate expand": Call(gi.rotate, _uniform(angle=(-180, 180)), {"expand": True}),
     "affine": Call(gi.affine, lambda rng, n, white: {
         "angle": rng.uniform(-180, 180, n), "translate": rng.uniform(-5, 5, (n, 2)), "scale": rng.uniform(0.5, 2, n),
         "shear": rng.uniform(-30, 30, (n, 2)),
     }, {"interpolation": "bilinear"}),
     "perspective": Call(gi.perspective, _points),
-    "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
-    "adjust_hsv": Call(gi.adjust_hsv, lambda rng, n, white: {
-        "hue_factor": rng.uniform(-1, 1, n), "saturation_factor": rng.uniform(0, 2, n),
-        "value_factor": rng.uniform(0, 2, n),
-    }),
-    "permute_channels": Call(permute_channels, lambda rng, n, white: {
-        "permutation": np.array([rng.permutation(3) for _ in range(n)]).reshape(n, 3),
-    }),
-    "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}),
-    "invert": Call(gi.invert),
-    "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": _thresholds(rng, n, white)}),
-    "solarize_add": Call(gi.solarize_add, lambda rng, n, white: {
-        "addition": rng.uniform(0, white, n), "threshold": _thresholds(rng, n, white),
-    }),
+    "adjust_hue": Call(gi.adjust_hue, _uniform(hue_factor=(-0.5, 0.5))),
+    "adjust_hsv": Call(gi.adjust_hsv, _uniform(hue_factor=(-1, 1), saturation_factor=(0, 2), value_factor=(0, 2))),
+    "permute_channels": Call(permute_channels, lambda rng, n, white: {"permutation": rng.random((n, 3)).argsort(1)}),
+    "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}), "invert": Call(gi.invert),
+    "solarize": Call(gi.solarize, _threshold),
+    "solarize_add": Call(gi.solarize_add, lambda *draw: _uniform(addition=(0, draw[2]))(*draw) | _threshold(*draw)),
     "posterize": Call(gi.posterize, lambda rng, n, white: {"bits": rng.integers(1, 8, n)}),
-    "autocontrast": Call(gi.autocontrast),
-    "equalize": Call(gi.equalize),
+    "autocontrast": Call(gi.autocontrast), "equalize": Call(gi.equalize),
     "erase": Call(gi.erase, lambda *draw: _rectangle(*draw) | _color(*draw, "v")),
     "erase random": Call(gi.erase, lambda *draw: _rectangle(*draw) | _seed(*draw), {"v": "random"}),
-    "gaussian_noise": Call(gi.gaussian_noise, lambda rng, n, white: {
-        "mean": rng.uniform(-0.2, 0.2, n), "sigma": rng.uniform(0, 0.3, n), **_seed(rng, n, white),
-    }),
+    "gaussian_noise": Call(
+        gi.gaussian_noise, lambda *draw: _uniform(mean=(-0.2, 0.2), sigma=(0, 0.3))(*draw) | _seed(*draw)),
     "grid_mask": Call(gi.grid_mask, lambda rng, n, white: {
         "cell": rng.uniform(1, 12, n), "share": rng.random(n), "angle": rng.uniform(-180, 180, n),
         "offset": rng.random((n, 2)), **_color(rng, n, white, "value"),
     }),
     "normalize": Call(gi.normalize, fixed={"mean": 0.4, "std": 0.3}),
-    "gaussian_blur": Call(gaussian_blur, lambda rng, n, white: {"sigma": rng.uniform(0.3, 2, n)}),
+    "gaussian_blur": Call(gaussian_blur, _uniform(sigma=(0.3, 2))),
     "elastic": Call(gi.elastic, lambda rng, n, white: {
         "alpha": rng.uniform(0, 40, (n, 2)), "sigma": rng.uniform(4, 9, n), **_seed(rng, n, white),
         **_color(rng, n, white, "fill"),
@@ -140,8 +132,7 @@ CALLS = {
         "length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n),
     }),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
-    "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)},
-                      {"function": numba.njit(dim) if numba else dim}),
+    "pointwise": Call(gi.pointwise, _uniform(value=(0, 1)), {"function": numba.njit(dim) if numba else dim}),
 }  # fmt: skip
 
 
@@ -149,7 +140,7 @@ def _numbers(function: Callable[..., gi.Batch]) -> Call:
     """A function that is not named above, with numbers for each parameter documented as ``float or (N,) float``."""
     names = re.findall(r"^ *([\w, ]+) : float or \(N,\) float", function.__doc__ or "", re.MULTILINE)
     names = [name for group in names for name in group.split(", ")]
-    return Call(function, lambda rng, n, white: {name: rng.uniform(0.0, 3.0, n) for name in names})
+    return Call(function, _uniform(**dict.fromkeys(names, (0.0, 3.0))))
 
 
 _NAMED = {call.function.__name__ for call in CALLS.values()}

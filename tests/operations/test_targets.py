@@ -408,16 +408,13 @@ def test_flipped_points_exchange_their_places() -> None:
         np.testing.assert_allclose(after, np.where(expected[..., 2:] > 0, expected, 0), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("move", "mirrors"),
-    [
-        (lambda x: gi.horizontal_flip(gi.vertical_flip(x)), False),
-        (lambda x: gi.vertical_flip(gi.gaussian_blur(gi.rotate(x, 30), 3)), True),
-        (lambda x: gi.vertical_flip(gi.gaussian_blur(gi.horizontal_flip(x), 3)), False),
-        (lambda x: gi.perspective(x, SQUARE, [(30, 1), (2, 0), (0, 28), (29, 30)]), True),
-        (lambda x: gi.perspective(x, SQUARE, [(2, 1), (30, 0), (28, 28), (0, 30)]), False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("move", "mirrors"), [
+    (lambda x: gi.horizontal_flip(gi.vertical_flip(x)), False),
+    (lambda x: gi.vertical_flip(gi.gaussian_blur(gi.rotate(x, 30), 3)), True),
+    (lambda x: gi.vertical_flip(gi.gaussian_blur(gi.horizontal_flip(x), 3)), False),
+    (lambda x: gi.perspective(x, SQUARE, [(30, 1), (2, 0), (0, 28), (29, 30)]), True),
+    (lambda x: gi.perspective(x, SQUARE, [(2, 1), (30, 0), (28, 28), (0, 30)]), False),
+])  # fmt: skip
 def test_which_images_are_mirrored(move: Callable[[Any], gi.Batch], mirrors: bool) -> None:
     x = move(np.zeros((1, 30, 30, 3), np.uint8))
     given = np.array([[[(14, 15, 2), (15, 15, 1)]]], float)

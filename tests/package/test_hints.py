@@ -128,10 +128,8 @@ def to_torch(x: gpuimg.Batch) -> Any:
 
 
 @pytest.mark.parametrize("preprocess", [
-    lambda x, rng: to_torch(x),
-    lambda x, rng, labels: (to_torch(x), labels),
-    lambda x, rng: library("torch").zeros(2, 3, 16, 16, dtype=library("torch").uint8),
-    lambda x, rng: "x",
+    lambda x, rng: to_torch(x), lambda x, rng, labels: (to_torch(x), labels),
+    lambda x, rng: library("torch").zeros(2, 3, 16, 16, dtype=library("torch").uint8), lambda x, rng: "x",
 ])  # fmt: skip
 def test_a_function_for_load_returns_a_batch(preprocess: Any) -> None:
     match = r"^preprocess must return a Batch, .* It returned (Tensor|str): images"

@@ -22,15 +22,12 @@ GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
 PYTHONS = [text.rpartition(" ")[2] for text in PROJECT["project"]["classifiers"] if "Python :: 3." in text]
 #: Extras that go together, and groups with the extras that make installs them with.
 WANTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "a user": ((), ()),
-    "all extras of a CPU": (tuple(name for name in EXTRAS if "cuda" not in name), ()),
+    "a user": ((), ()), "all extras of a CPU": (tuple(name for name in EXTRAS if "cuda" not in name), ()),
     **{f"{cuda}{torch}": ((cuda, f"jit-{cuda}", *torch.split()), ())
        for cuda, torch in product(("cuda12", "cuda13"), ("", " torch", " jax"))},
-    "make test": (("jit",), ("test", "dev")),
-    "make test with a GPU": (("cuda13", "jit-cuda13"), ("test", "dev")),
+    "make test": (("jit",), ("test", "dev")), "make test with a GPU": (("cuda13", "jit-cuda13"), ("test", "dev")),
     "make test-all": (("jit",), ("test", "dev", "oracles", "engines", "without-gpu")),
-    "make docs": (("jit", "progress", "video"), ("docs",)),
-    "make bench": (("jit",), ("photos", "peers")),
+    "make docs": (("jit", "progress", "video"), ("docs",)), "make bench": (("jit",), ("photos", "peers")),
 }  # fmt: skip
 TORCH = re.findall(r"^TORCH +\?= (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0]
 #: numba-cuda up to this version does not work with this NumPy or a later one.

@@ -64,9 +64,6 @@ def pixels(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)))
 
 
-# -- sizes and pixels --------------------------------------------------------------------------------------------------
-
-
 @given(st.integers(1, 90), st.integers(1, 90), st.none() | st.integers(1, 60), st.none() | st.integers(1, 5000))
 @example(49, 58, 22, 230)
 def test_sizes(height: int, width: int, short_side: int | None, max_pixels: int | None) -> None:
@@ -147,9 +144,6 @@ def test_subsampling_and_restart_markers(name: str, wanted: str, expected: str, 
     np.testing.assert_array_equal(gi.decode_batch([found], device="cpu")[0], decoded)
 
 
-# -- what stays as it is -----------------------------------------------------------------------------------------------
-
-
 def test_file_as_wanted_is_copied(tmp_path: Path) -> None:
     image = picture(40, 60, 0)
     fine, full = (jpeg(image, quality=90, subsampling=one) for one in ("4:2:0", "4:4:4"))
@@ -180,9 +174,6 @@ def test_formats_that_stay(tmp_path: Path) -> None:
         assert Image.open(io.BytesIO(found)).format == ("JPEG" if form == "BMP" else form)
     data = file_of(image, "PNG")
     assert of(data, tmp_path, name="c/1.png", to="same") == (data, "copied")
-
-
-# -- names and labels --------------------------------------------------------------------------------------------------
 
 
 def test_names_and_classes_stay(tmp_path: Path) -> None:
@@ -346,9 +337,6 @@ def test_boxes_shrink_with_their_images(tmp_path: Path) -> None:
     assert label["boxes"] == [[4, 2, 24, 17]]
 
 
-# -- what is bad -------------------------------------------------------------------------------------------------------
-
-
 def bad_set(root: Path) -> Path:
     good = jpeg(picture(60, 80, 0))
     return write_files(root / "in", {
@@ -412,9 +400,6 @@ def test_wrong_commands(words: list[str], message: str, tmp_path: Path, monkeypa
     said = capfd.readouterr().err
     assert message in said
     assert "Traceback" not in said
-
-
-# -- going on ----------------------------------------------------------------------------------------------------------
 
 
 every_size = pytest.mark.parametrize("tar_size", [None, 60_000], ids=["files", "shards"])

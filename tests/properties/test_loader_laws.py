@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 import gpuimg as gi
 from gpuimg._loading.order import order_of
@@ -125,7 +119,7 @@ class LoaderMachine(RuleBasedStateMachine):
 def test_a_run_that_is_left_and_resumed() -> None:
     with no_hang(300.0):
         limits = settings(deadline=None, stateful_step_count=12, max_examples=60)
-        run_state_machine_as_test(LoaderMachine, settings=limits)
+        run_machine(LoaderMachine, settings=limits)
 
 
 @pytest.mark.usefixtures("watched")

@@ -60,13 +60,11 @@ def _parquet(path: Path) -> None:
 KINDS = {
     "tar": Kind(_tar, gi.tar, ANY),
     "tfrecord": Kind(
-        lambda path: path.write_bytes(framed(*DATA)),
-        lambda path, **options: gi.tfrecord(path, image=None, **options),
+        lambda path: path.write_bytes(framed(*DATA)), lambda path, **options: gi.tfrecord(path, image=None, **options),
         frozenset({"refused", "unreadable"}),
     ),
     "array_record": Kind(
-        lambda path: write_array(path, *NOISE),
-        lambda path: gi.array_record(path, image=None),
+        lambda path: write_array(path, *NOISE), lambda path: gi.array_record(path, image=None),
         frozenset({"refused", "unreadable", "same"}),
     ),
     "recordio": Kind(_recordio, gi.recordio, ANY),

@@ -68,9 +68,6 @@ def requests_since(server: Server, since: int = 0) -> list[Request]:
     return [request for request in server.requests[since:] if request.method == "GET"]
 
 
-# -- what is read ------------------------------------------------------------------------------------------------------
-
-
 def _folder(root: Path) -> Callable[..., Table]:
     for data, label in SAMPLES[:20]:
         path = root / "train" / f"class {label % 3}" / ("deep/er" if label % 2 else ".") / f"{label}.JPG"
@@ -169,9 +166,6 @@ def test_folder_is_listed_once(stored: Server, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             gi.folder(path, **more)  # type: ignore[arg-type]
-
-
-# -- how it is read ----------------------------------------------------------------------------------------------------
 
 
 def test_neighbors_are_one_request(web: Server) -> None:
