@@ -44,22 +44,19 @@ def warned(loader: gi.Loader) -> list[tuple[list[Any], ...]]:
         return everything(loader)
 
 
+DECODED: list[Any] = [{"color": "gray"}, {"color": "rgba"}, {"depth": "native"}, {"alpha": "white"}]
+CASES = [*((name, {}) for name in PREPROCESS), *(("none", one) for one in DECODED)]
+
+
 @pytest.mark.parametrize("size", ["1 GB", 150_000, 2_000, 1])
-@pytest.mark.parametrize("name", PREPROCESS)
-def test_epochs_are_those_without_a_cache(name: str, size: Any) -> None:
+@pytest.mark.parametrize(("name", "decoded"), CASES)
+def test_epochs_are_those_without_a_cache(name: str, decoded: dict[str, Any], size: Any) -> None:
     source = list(zip(MIXED, range(len(MIXED)), strict=True))
-    options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 5, "epochs": 3}
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 5, "epochs": 3, **decoded}
     loader = cpu(source, PREPROCESS[name], cache=size, **options)
     assert everything(loader) == everything(cpu(source, PREPROCESS[name], **options))
     count = loader.stats()["cached"]
     assert count == len(MIXED) if size == "1 GB" else (0 < count < len(MIXED)) == (size != 1)
-
-
-@pytest.mark.parametrize("options", [{"color": "gray"}, {"color": "rgba"}, {"depth": "native"}, {"alpha": "white"}])
-def test_options_of_decoding(options: Any) -> None:
-    source = list(zip(MIXED, range(len(MIXED)), strict=True))
-    loader = cpu(source, None, cache="1 MB", epochs=2, **options)
-    assert everything(loader) == everything(cpu(source, None, epochs=2, **options))
 
 
 def test_results_are_no_part_of_the_cache() -> None:

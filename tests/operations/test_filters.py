@@ -15,20 +15,15 @@ from .. import references
 from ..compare import FORMULA, assert_close, assert_same
 from ..libraries import cases
 from ..references import to_unit
-from ..samples import file_of, image, smooth
+from ..samples import file_of, pictures, smooth
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
 
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
 
 
-def pictures(dtype: str = "float32", channels: int = 3, sizes: Any = SIZES, seed: int = 0) -> list[NDArray[Any]]:
-    generator = np.random.default_rng(seed)
-    return [image(generator, height, width, channels, dtype) for height, width in sizes]
-
-
 def test_blur_in_x_and_y() -> None:
-    images = pictures()
+    images = pictures(SIZES, "float32")
     x = gi.gaussian_blur(images, (5, 3), (0.7, 2.0))
     assert_close(x, [references.gaussian_blur(to_unit(picture), (5, 3), (0.7, 2.0)) for picture in images], FORMULA)
     default = [references.gaussian_blur(to_unit(picture), (5, 3), (1.1, 0.8)) for picture in images]
@@ -41,10 +36,10 @@ def test_blur_in_x_and_y() -> None:
 
 
 def test_largest_blur_an_image_can_reflect() -> None:
-    images = pictures(sizes=[(4, 9)])
+    images = pictures([(4, 9)], "float32")
     largest = references.gaussian_blur(to_unit(images[0]), (17, 7), (2, 2))
     assert_close(gi.gaussian_blur(images, (17, 7), 2.0), [largest], FORMULA)
-    small = pictures(sizes=[(1, 1), (9, 9)])
+    small = pictures([(1, 1), (9, 9)], "float32")
     assert_same(list(gi.gaussian_blur(small, 5, where=[False, True]))[:1], small[:1])
 
 
@@ -61,7 +56,7 @@ CODED_SIZES = [(1, 1), (2, 4), (4, 5), (8, 8), (15, 17), (17, 33), (31, 7), (1, 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_artefacts_are_libjpegs(channels: int) -> None:
     generator = np.random.default_rng()
-    images = pictures("uint8", channels, CODED_SIZES, int(generator.integers(1 << 30)))
+    images = pictures(CODED_SIZES, channels=channels)
     # Pictures with few frequencies, whose blocks keep some of them at any quality.
     images += [np.asarray(smooth(*size).convert("L" if channels == 1 else "RGB")) for size in CODED_SIZES]
     images = [picture.reshape(*picture.shape[:2], channels) for picture in images]
@@ -73,7 +68,7 @@ def test_artefacts_are_libjpegs(channels: int) -> None:
 
 
 def test_artefacts_start_and_end_a_segment() -> None:
-    images = pictures("uint8", sizes=[(40, 33)] * 3)
+    images = pictures([(40, 33)] * 3)
     x = gi.autocontrast(gi.jpeg(gi.horizontal_flip(images), 40, where=[True, False, True]))
     flipped = [picture[:, ::-1] for picture in images]
     assert_same(list(x), list(gi.autocontrast([as_jpeg(flipped[0], 40), flipped[1], as_jpeg(flipped[2], 40)])))
@@ -111,8 +106,7 @@ CHAINS = [
 
 @pytest.mark.parametrize("steps", [steps for _, steps in CHAINS])
 def test_a_chain_is_its_functions_one_at_a_time(steps: str) -> None:
-    chain: Any = pictures()
-    single: Any = pictures()
+    chain: Any = (single := pictures(SIZES, "float32"))
     for step in steps.split():
         chain, single = STEPS[step](chain), STEPS[step](single).compute("float32")
     assert_close(chain.compute("float32"), list(single), FLOAT * 5)
@@ -120,7 +114,7 @@ def test_a_chain_is_its_functions_one_at_a_time(steps: str) -> None:
 
 @cases("numba_cuda", ("launches", "steps"), CHAINS)
 def test_a_chain_is_few_launches(gpu: Any, launches: int, steps: str) -> None:
-    chain: Any = [gpu.cupy.asarray(picture) for picture in pictures()]
+    chain: Any = [gpu.cupy.asarray(picture) for picture in pictures(SIZES, "float32")]
     for step in steps.split():
         chain = STEPS[step](chain)
     chain.compute("float32")

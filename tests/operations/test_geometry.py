@@ -2,7 +2,6 @@
 
 import math
 import mmap
-import textwrap
 from fractions import Fraction
 from typing import Any
 
@@ -476,29 +475,28 @@ def test_nan_spreads_as_far_as_the_filter() -> None:
 
 
 AT_THE_END_OF_MEMORY = """
-    import itertools
-    import numpy as np
-    import gpuimg as gi
-    from tests.robustness.guard_pages import flush
-    shapes = itertools.product((np.uint8, np.float32), (1, 3), ((1, 1), (3, 2), (9, 11), (16, 21)))
-    for dtype, channels, (height, width) in shapes:
-        pixels = np.ones((1, height, width, channels), dtype).tobytes()
-        # Vectors of uint8 may read 15 bytes after an image, where they are there.
-        for at_end, after in ((False, 0), (True, 0), (True, 14), (True, 15))[: 4 if dtype == np.uint8 else 2]:
-            memory = flush(pixels + bytes(after), at_end=at_end)[: len(pixels)]
-            image = memory.view(dtype).reshape(1, height, width, channels)
-            for scale, interpolation in itertools.product((0.2, 0.5, 1.0, 2.0), ("nearest", "bilinear")):
-                target = max(round(height * scale), 1), max(round(width * scale), 1)
-                x = gi.rotate(gi.resize(image, target), 30, interpolation, fill=None)
-                assert np.abs(x.array(image.dtype.name) - 1.0).max() < 1e-6
-                for rule in ("pillow", "torch") if dtype == np.uint8 else ():
-                    assert np.all(gi.resize(image, target, "bicubic", exact=rule).array() == 1)
-    print("unharmed")
+import itertools
+import numpy as np
+import gpuimg as gi
+from tests.robustness.guard_pages import flush
+shapes = itertools.product((np.uint8, np.float32), (1, 3), ((1, 1), (3, 2), (9, 11), (16, 21)))
+for dtype, channels, (height, width) in shapes:
+    pixels = np.ones((1, height, width, channels), dtype).tobytes()
+    # Vectors of uint8 may read 15 bytes after an image, where they are there.
+    for at_end, after in ((False, 0), (True, 0), (True, 14), (True, 15))[: 4 if dtype == np.uint8 else 2]:
+        memory = flush(pixels + bytes(after), at_end=at_end)[: len(pixels)]
+        image = memory.view(dtype).reshape(1, height, width, channels)
+        for scale, interpolation in itertools.product((0.2, 0.5, 1.0, 2.0), ("nearest", "bilinear")):
+            target = max(round(height * scale), 1), max(round(width * scale), 1)
+            x = gi.rotate(gi.resize(image, target), 30, interpolation, fill=None)
+            assert np.abs(x.array(image.dtype.name) - 1.0).max() < 1e-6
+            for rule in ("pillow", "torch") if dtype == np.uint8 else ():
+                assert np.all(gi.resize(image, target, "bicubic", exact=rule).array() == 1)
+print("unharmed")
 """
 
 
 @pytest.mark.slow
 def test_nothing_outside_the_image_is_read() -> None:
     """Images at either end of a page whose neighbors end the process that reads them."""
-    code = textwrap.dedent(AT_THE_END_OF_MEMORY)
-    assert python("-c", code) == "unharmed\n"
+    assert python("-c", AT_THE_END_OF_MEMORY) == "unharmed\n"

@@ -194,14 +194,6 @@ def test_given_partners_and_clips() -> None:
     frames = [gi.mosaic(videos.array()[t::3], 32, rng=2).images for t in range(3)]
     for k, picture in enumerate(clips.images):
         np.testing.assert_allclose(picture, frames[k % 3][k // 3], atol=2e-6)
-
-
-def test_mosaic_does_not_depend_on_the_batch() -> None:
-    images = pictures(SIZES)
-    whole = gi.mosaic(images, 50, rng=gi.Rng(4, indices=range(5)))
-    alone = gi.mosaic(images[1:5], 50, rng=gi.Rng(4, indices=range(1, 5)))
-    np.testing.assert_array_equal(whole.images[4], alone.images[3])
-    np.testing.assert_array_equal(whole.corners[1:], alone.corners)
     one = gi.mosaic(np.full((1, 4, 4, 3), 99, np.uint8), 8, (0.5, 0.5), rng=0)
     np.testing.assert_array_equal(one.images.array("uint8"), 99)
 

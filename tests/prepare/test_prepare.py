@@ -60,6 +60,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def members_of(folder: Path) -> dict[str, bytes]:
+    """The files in the first shard of a folder."""
+    with tarfile.open(folder / "shard-000000.tar") as file:
+        return {member.name: file.extractfile(member).read() for member in file}  # type: ignore[union-attr]
+
+
 def pixels(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)))
 
@@ -202,8 +208,7 @@ def test_members_of_samples_stay(tmp_path: Path) -> None:
         paths.append(write_tar(tmp_path / f"{k}.tar", *members.items(), ("2.png", big[2 * k + 1])))
     report = prepared(gi.tar(paths, label=None), tmp_path / "out", short_side=20)
     assert (report.encoded, report.shards) == (4, 1)
-    with tarfile.open(tmp_path / "out" / "shard-000000.tar") as file:
-        found = {member.name: file.extractfile(member).read() for member in file}  # type: ignore[union-attr]
+    found = members_of(tmp_path / "out")
     assert list(found) == [
         "x/1.jpg", "x/1.cls", "x/1.seg.png", "2.jpg", "2.json", "x/1_2.jpg", "x/1_2.cls", "x/1_2.seg.png", "2_3.jpg",
         "2_3.json",
@@ -237,8 +242,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
     assert all(path.is_relative_to(tmp_path / "deep") for path in {*tmp_path.parent.rglob("*")} - before)
     assert not Path("/tmp/gpuimg-absolute.jpg").exists()
     if tar_size is None:
-        with tarfile.open(out / "shard-000000.tar") as file:
-            assert file.getnames() == ["./1.jpg", "a..b/2.jpg", "3.jpg"]
+        assert [*members_of(out)] == ["./1.jpg", "a..b/2.jpg", "3.jpg"]
     else:
         assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
 
@@ -304,9 +308,8 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
     assert (tmp_path / "files" / "list.csv").read_text() == '"path","label"\n"p/1.jpg","7"\n"q/2 3.jpg","-3"\n'
     labels = [3, "words", b"bytes", 0.5, {"boxes": np.ones((1, 4), np.float32)}, None, True]
     prepared([(data, label) for label in labels], tmp_path / "records", short_side=20)
-    with tarfile.open(tmp_path / "records" / "shard-000000.tar") as file:
-        others = {member.name: file.extractfile(member).read() for member in file if ".jpg" not in member.name}  # type: ignore[union-attr]
-    assert others == {
+    found = members_of(tmp_path / "records")
+    assert {name: data for name, data in found.items() if not name.endswith(".jpg")} == {
         "00000000.cls": b"3", "00000001.txt": b"words", "00000002.bin": b"bytes", "00000003.json": b"0.5",
         "00000004.json": b'{"boxes": [[1.0, 1.0, 1.0, 1.0]]}', "00000006.json": b"true",
     }  # fmt: skip

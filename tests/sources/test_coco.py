@@ -15,11 +15,8 @@ from tests.data_sets import FILES, cpu
 from ..libraries import library
 from .laws import assert_law, assert_table, assert_vanished, photos
 
-IMAGES = [
-    {"id": 9, "file_name": "deep/9.jpg", "height": 24, "width": 16},
-    {"id": 2, "file_name": "2.jpg", "height": 24, "width": 16},
-    {"id": 5, "file_name": "5.jpg", "height": 24, "width": 16},
-]
+FILE_NAMES = {9: "deep/9.jpg", 2: "2.jpg", 5: "5.jpg"}
+IMAGES = [{"id": k, "file_name": name, "height": 24, "width": 16} for k, name in FILE_NAMES.items()]
 CATEGORIES = [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}]
 ANNOTATIONS = [
     {"id": 1, "image_id": 9, "category_id": 18, "bbox": [1.5, 2, 3, 4.25], "area": 7.5, "iscrowd": 0},

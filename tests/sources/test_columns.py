@@ -16,10 +16,7 @@ from ..libraries import library, needs
 from .laws import assert_law, photos
 from .writers import write_parquet as write
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _library() -> None:
-    needs("pyarrow")
+needs("pyarrow")
 
 
 def as_struct(data: list[bytes]) -> list[dict[str, Any]]:

@@ -16,16 +16,12 @@ from .writers import framed as frame
 from .writers import write_array
 from .writers import write_examples as write
 
+needs("google_crc32c", "tfrecord")
 IMAGE, LABEL = "image/encoded", "image/class/label"
 
 
 def examples(n: int, **extra: tuple[Any, str]) -> list[dict[str, tuple[Any, str]]]:
     return [{IMAGE: (data, "byte"), LABEL: (i, "int"), **extra} for i, data in enumerate(photos(n))]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _libraries() -> None:
-    needs("google_crc32c", "tfrecord")
 
 
 def test_examples(tmp_path: Path) -> None:
