@@ -402,9 +402,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("setting", "words"), WRONG.items(), ids=map("=".join, WRONG))
-def test_info_says_what_is_wrong_with_the_environment(
-    setting: tuple[str, str], words: str, monkeypatch: Patch, capfd: Captured
-) -> None:
+def test_info_says_what_is_wrong_with_settings(setting: Any, words: str, monkeypatch: Patch, capfd: Captured) -> None:
     monkeypatch.setenv(*setting)
     assert cli.main(["info"]) == 1
     assert f"\nwrong\n  {words}" in capfd.readouterr().out

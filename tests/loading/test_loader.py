@@ -68,9 +68,7 @@ def test_each_epoch_has_its_own_order_and_randomness() -> None:
 @pytest.mark.parametrize(("threads", "options"), [
     (1, {"batch_size": 64}), (5, {"batch_size": 16}), (2, {"device": None, "devices": ["cpu", "cpu"]}),
 ])  # fmt: skip
-def test_same_pixels_in_the_same_order_whatever_works(
-    threads: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_same_pixels_whatever_works(threads: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = pixels_of(cpu(Source(100), shuffle=True, batch_size=1, readers=1, decoders=1))
     monkeypatch.setenv("GPUIMG_NUM_THREADS", str(threads))
     found = pixels_of(cpu(Source(100), shuffle=True, readers=threads, decoders=threads, **options))
@@ -543,9 +541,7 @@ def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], messag
     (Source(8), lambda x, rng, labels: x, {}, TypeError, r"\(images, labels\)"),
     (Source(8), lambda x: x.array()[:2], {}, ValueError, "given 8 images and returned 2"),
 ])  # fmt: skip
-def test_wrong_sources_and_functions(
-    source: Any, preprocess: Any, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_wrong_sources_and_functions(source: Any, preprocess: Any, options: Any, error: Any, message: str) -> None:
     """What ``preprocess`` raises or returns is an error in the loop."""
     with pytest.raises(error, match=message):
         next(cpu(source, preprocess, **options))

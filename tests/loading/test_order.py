@@ -150,9 +150,7 @@ def ranges(samples: list[int], n: int) -> int:
     n=st.integers(1, 300), samples=st.integers(1, 40), more=st.integers(0, 100), seed=st.integers(0, 2**64 - 1),
     epoch=st.integers(0, 100), pieces=st.integers(1, 50),
 )  # fmt: skip
-def test_an_epoch_has_each_sample_once_in_few_ranges(
-    n: int, samples: int, more: int, seed: int, epoch: int, pieces: int
-) -> None:
+def test_an_epoch_is_in_few_ranges(n: int, samples: int, more: int, seed: int, epoch: int, pieces: int) -> None:
     """Each buffer holds whole blocks; the order is the same in any pieces."""
     blocks = gi.Blocks(samples, samples + more)
     order = whole(blocks, n, epoch, seed)

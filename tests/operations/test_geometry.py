@@ -211,9 +211,7 @@ def test_flips(dtype: str, channels: int) -> None:
     assert_same(gi.vertical_flip(pictures).compute(), [image[::-1] for image in pictures])
 
 
-def check_warp(
-    x: gi.Batch, pictures: list[NDArray[Any]], grids: list[Any], interpolation: str, fills: Any | None
-) -> None:
+def check_warp(x: gi.Batch, pictures: list[Any], grids: list[Any], interpolation: str, fills: Any) -> None:
     """A warped batch against images sampled at the positions of ``grids``."""
     units = list(map(to_unit, pictures))
     colors = [None] * len(units) if fills is None else fills / (255 if pictures[0].dtype == np.uint8 else 1)
@@ -374,9 +372,7 @@ def test_an_interpolation_for_each_image(name: str, options: dict[str, Any]) -> 
     assert_same(found, [alone[one][i] for i, one in enumerate(how)])
 
 
-def by_ultralytics(
-    image: NDArray[np.uint8], size: tuple[int, int], *, scale_up: bool, center: bool, fill: int
-) -> NDArray[np.uint8]:
+def by_ultralytics(image: Any, size: tuple[int, int], *, scale_up: bool, center: bool, fill: int) -> Any:
     """``LetterBox`` of ultralytics 8.4 in plain Python, with OpenCV's resize and border."""
     height, width = image.shape[:2]
     r = min(size[0] / height, size[1] / width)

@@ -81,7 +81,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "transform_keypoints": (gpuimg.invert(IMAGES), [[[(0, 0, 2)]]] * 2),
     "transform_points": (gpuimg.invert(IMAGES), [[(0, 0)]] * 2),
 }  # fmt: skip
-OPTIONS = {"rng": 0, "seed": 0, "batch_size": 2, "short_side": 8, "dry_run": True}
+OPTIONS = {"rng": 0, "seed": 0, "batch_size": 2, "short_side": 8}
 
 
 @pytest.mark.parametrize(("name", "flag"), [

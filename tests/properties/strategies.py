@@ -10,6 +10,7 @@ from ..samples import BUILDS, image, rebuilt
 
 # 31, 32 and 33 straddle the vector width; sides of 1 leave filters no neighbour.
 sides = st.one_of(st.sampled_from([1, 2, 3, 31, 32, 33]), st.integers(1, 40))
+sizes = st.tuples(sides, sides)
 dtypes = st.sampled_from(["uint8", "float32"])
 channels = st.sampled_from([1, 3])
 angles = st.floats(-720, 720, allow_nan=False)
@@ -33,5 +34,5 @@ def ragged(draw: st.DrawFn, dtype: st.SearchStrategy[str] = dtypes) -> list[NDAr
     """Images of several sizes, in arrays of any build."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     kind, depth = draw(dtype), draw(channels)
-    sizes = draw(st.lists(st.tuples(sides, sides), min_size=1, max_size=6))
-    return [rebuilt(image(rng, *size, depth, kind), draw(st.sampled_from(BUILDS))) for size in sizes]
+    several = draw(st.lists(sizes, min_size=1, max_size=6))
+    return [rebuilt(image(rng, *size, depth, kind), draw(st.sampled_from(BUILDS))) for size in several]

@@ -57,13 +57,11 @@ def test_chains_on_arrays(images: list[NDArray[Any]], data: st.DataObject, layou
 
 
 @given(
-    sizes=st.lists(st.tuples(strategies.sides, strategies.sides), min_size=1, max_size=4),
-    size=st.tuples(strategies.sides, strategies.sides), interpolation=strategies.interpolations,
+    sizes=st.lists(strategies.sizes, min_size=1, max_size=4),
+    size=strategies.sizes, interpolation=strategies.interpolations,
     color=st.sampled_from(["rgb", "gray"]), seed=st.integers(0, 2**32),
 )  # fmt: skip
-def test_parts_of_files(
-    sizes: list[tuple[int, int]], size: tuple[int, int], interpolation: str, color: str, seed: int
-) -> None:
+def test_parts_of_files(sizes: list[Any], size: tuple[int, int], interpolation: str, color: str, seed: int) -> None:
     files = [jpeg(k, side) for k, side in enumerate(sizes)]
     with fences():
         x = gi.open_batch(files, device="cpu", color=color)
@@ -72,12 +70,10 @@ def test_parts_of_files(
 
 
 @given(
-    x=strategies.arrays(), size=st.tuples(strategies.sides, strategies.sides), start=st.integers(0, 63),
+    x=strategies.arrays(), size=strategies.sizes, start=st.integers(0, 63),
     layout=st.sampled_from(["NHWC", "NCHW"]),
 )  # fmt: skip
-def test_streaming_past_the_caches_changes_nothing(
-    x: NDArray[Any], size: tuple[int, int], start: int, layout: str
-) -> None:
+def test_streaming_past_the_caches_changes_nothing(x: NDArray[Any], size: Any, start: int, layout: str) -> None:
     """At whatever byte of a line the result begins, and whatever is left of the last one."""
     expected = gi.resize(x, size).array("float32", layout)
     memory = Guarded(start + expected.nbytes, 0xA5)
