@@ -70,31 +70,18 @@ def test_patches_of_resized_images(patch: int, order: Any, frames: int, channels
             assert np.array_equal(found.values, want)
 
 
-@pytest.mark.parametrize("pad", [6, 9, "longest"])
-def test_padded_tokens(pad: Any) -> None:
-    images = images_of([(8, 12), (4, 4), (8, 4)])
-    found = gi.invert(images).tokens(4, order="PPC", pad=pad)
-    room = 6 if pad == "longest" else pad
-    assert found.values.shape == (3, room, 48)
-    assert found.mask is not None
-    assert found.mask.sum(1).tolist() == [6, 1, 2] == np.diff(found.starts).tolist()
-    for k, image in enumerate(images):
-        count = len(image) * image.shape[1] // 16
-        assert np.array_equal(found.values[k, :count], patches_of(255 - image, 4, 1, 1, "PPC"))
-        assert not found.values[k, count:].any()
-        assert found.mask[k].tolist() == [True] * count + [False] * (room - count)
-
-
-@pytest.mark.parametrize("counts", [[2, 1], [0, 3, 0], [1, 1, 1]])
-def test_samples_of_several_images_are_padded_together(counts: list[int]) -> None:
+@pytest.mark.parametrize("counts", [None, [2, 1], [0, 3, 0], [1, 1, 1]])
+@pytest.mark.parametrize(("pad", "order"), [("longest", "CTPP"), ("longest", "PPC"), (9, "PPC"), (10, "CTPP")])
+def test_padded_tokens(counts: Any, pad: Any, order: Any) -> None:
+    """Of each image, or of samples of several."""
     x = gi.invert(images_of([(8, 12), (4, 4), (8, 4)]))
-    alone, found = x.tokens(4), x.tokens(4, pad="longest", counts=counts)
+    alone, found = x.tokens(4, order=order), x.tokens(4, order=order, pad=pad, counts=counts)
+    lengths = np.diff(alone.starts[np.cumsum([0, *(counts or [1, 1, 1])])])
     assert found.mask is not None
-    assert len(found.values) == len(found.mask) == len(counts)
+    assert found.values.shape[:2] == (len(lengths), max(lengths) if pad == "longest" else pad)
+    assert np.array_equal(found.mask, np.arange(found.values.shape[1]) < lengths[:, None])
     assert np.array_equal(found.values[found.mask], alone.values)
     assert not found.values[~found.mask].any()
-    ends = alone.starts[np.cumsum([0, *counts])]
-    assert np.array_equal(found.mask, np.arange(found.mask.shape[1]) < np.diff(ends)[:, None])
     assert found.starts.tolist() == alone.starts.tolist() == [0, 6, 7, 9]
 
 

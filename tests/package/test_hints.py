@@ -71,9 +71,8 @@ BOXES = [[(0, 0, 4, 4)]] * 2
 #: What the functions with flags are given besides; by default a batch, and an rng or a seed if they have one.
 GIVEN: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("iterable", "read_sizes"), (SOURCE,)),
-    **dict.fromkeys(
-        ("letterbox", "resize", "ten_crop", "random_crop", "random_resized_crop", "scale_jitter"), (IMAGES, 4)
-    ),
+    **dict.fromkeys(("letterbox", "resize", "ten_crop", "random_crop", "random_resized_crop"), (IMAGES, 4)),
+    "scale_jitter": (IMAGES, 4),
     "bucket_batches": ([(4, 4)],), "coco": ("nowhere.json", "nowhere"), "load": (SOURCE,),
     "prepare": (SOURCE, "nowhere"), "random_resize": (IMAGES, 4, 8), "random_rotation": (IMAGES, 30),
     "random_short_side_resize": (IMAGES, 4), "resized_crop": (IMAGES, 0, 0, 4, 4, 4), "rotate": (IMAGES, 30),
@@ -226,7 +225,6 @@ class Keyed:
 
 
 def first(source: Any, preprocess: Any = None) -> Any:
-    """Return the first batch of a loader."""
     with gpuimg.load(source, preprocess, batch_size=2, device="cpu") as loader:
         return next(iter(loader))
 
