@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -28,7 +28,8 @@ from gpuimg.kernels.cuda import every_kernel
 from ..libraries import needs
 from ..samples import ROOT, file_of, write_files
 
-Patch, Captured = pytest.MonkeyPatch, pytest.CaptureFixture[str]
+Captured: TypeAlias = pytest.CaptureFixture[str]
+Patch: TypeAlias = pytest.MonkeyPatch
 PHOTOS = ROOT / "examples" / "photos"
 needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
 

@@ -106,7 +106,8 @@ CHAINS = [
 
 @pytest.mark.parametrize("steps", [steps for _, steps in CHAINS])
 def test_a_chain_is_its_functions_one_at_a_time(steps: str) -> None:
-    chain: Any = (single := pictures(SIZES, "float32"))
+    single: Any = pictures(SIZES, "float32")
+    chain = single
     for step in steps.split():
         chain, single = STEPS[step](chain), STEPS[step](single).compute("float32")
     assert_close(chain.compute("float32"), list(single), FLOAT * 5)

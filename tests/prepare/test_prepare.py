@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -30,7 +30,8 @@ from ..samples import file_of, with_orientation, write_files
 from ..sources.laws import flipped
 from ..sources.writers import SOURCES, make_source, write_tar
 
-Patch, Captured = pytest.MonkeyPatch, pytest.CaptureFixture[str]
+Captured: TypeAlias = pytest.CaptureFixture[str]
+Patch: TypeAlias = pytest.MonkeyPatch
 
 
 def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
