@@ -236,10 +236,8 @@ def test_rotate(dtype: str, channels: int, interpolation: str, how: str) -> None
     rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
     # Not nearly a quarter turn, of which all positions may be halfway between pixels.
-    angle, center = (
-        90 * rng.integers(-4, 4, PER_KIND) + rng.uniform(1, 89, PER_KIND),
-        rng.uniform(-10, 50, (PER_KIND, 2)),
-    )
+    angle = 90 * rng.integers(-4, 4, PER_KIND) + rng.uniform(1, 89, PER_KIND)
+    center = rng.uniform(-10, 50, (PER_KIND, 2))
     # Bicubic has no fill; about a center the edge is repeated.
     fill = None if how == "center" or interpolation == "bicubic" else colors(rng, dtype, channels)
     options: dict[str, Any] = {"expand": True} if how == "expand" else {"center": center} if how == "center" else {}
