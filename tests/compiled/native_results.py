@@ -28,8 +28,6 @@ PRESETS = ("imagenet_train", "deit3_train", "simclr", "ssd_train", "imagenet_eva
 
 
 def results() -> Iterator[tuple[str, Any]]:
-    """Batches by name."""
-
     def photos() -> Any:
         return gi.open_batch(FILES, device="cpu")
 
@@ -50,7 +48,6 @@ def results() -> Iterator[tuple[str, Any]]:
 
 
 def main(what: str, *files: str) -> str | None:
-    """Write results, or return the first difference of two files."""
     if what == "write":
         from gpuimg.kernels import native
 

@@ -44,7 +44,6 @@ def python() -> Iterator[Forks]:
 
 
 def run(python: Forks, code: str, cache: Path) -> str:
-    """Return the output of a new process."""
     done = python.run(code, NUMBA_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stderr
     return done.stdout.strip() + done.stderr

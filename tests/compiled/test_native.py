@@ -42,7 +42,6 @@ def compile_small(what: str, path: Path, level: str = "") -> subprocess.Complete
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library with a few loops."""
     path = tmp_path_factory.mktemp("small") / "small.so"
     done = compile_small("working", path)
     assert done.returncode == 0, done.stderr
@@ -165,7 +164,6 @@ def forge(path: Path) -> None:
 
 
 def make_another(path: Path) -> None:
-    """A library without these functions, listed."""
     import _ctypes
 
     shutil.copy(_ctypes.__file__, path)

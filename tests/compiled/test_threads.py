@@ -93,7 +93,6 @@ def test_tasks_of_a_slurm_node(tmp_path: Path, text: str, node: str, count: int)
 
 
 def process(root: Path, name: str, parent: int, cores: str, *environment: str) -> None:
-    """Linux's status file of a process."""
     folder = root / "proc" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nCpus_allowed_list:\t{cores}\n")

@@ -57,7 +57,6 @@ def jpeg_mode(data: bytes) -> str:
 
 
 def segment(marker: int, body: bytes) -> bytes:
-    """A segment with its length."""
     return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
 
 
@@ -75,12 +74,10 @@ def header_segments(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def scan_start(data: bytes) -> int:
-    """Return the offset of the data of the first scan."""
     return 2 + sum(4 + len(body) for _, body in header_segments(data))
 
 
 def joined(segments: list[tuple[int, bytes]], scan: bytes) -> bytes:
-    """A file of segments and what follows the header of the scan."""
     return b"\xff\xd8" + b"".join(segment(*one) for one in segments) + scan
 
 
@@ -97,8 +94,6 @@ def rebuilt(data: bytes, change: Any) -> bytes:
 
 
 class Bits:
-    """Bits of a scan, with zeros stuffed after 0xFF."""
-
     def __init__(self) -> None:
         self._value, self._count, self.bytes = 0, 0, bytearray()
 
@@ -111,7 +106,6 @@ class Bits:
         self._value &= (1 << self._count) - 1
 
     def restart(self, marker: bytes) -> None:
-        """Fill up the last byte with ones, and append a marker."""
         if self._count:
             self.put((1 << 8 - self._count) - 1, 8 - self._count)
         self.bytes += marker
@@ -152,7 +146,6 @@ def by_opencv(
     image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, factor: str = "440",
     **_: Any,
 ) -> bytes:  # fmt: skip
-    """A JPEG file by OpenCV, which writes 4:4:0 and 4:1:1."""
     import cv2
 
     options = [
@@ -262,17 +255,14 @@ class Decoder:
 
 
 def header_of(data: bytes | Pixels) -> Any:
-    """The record of a file's header."""
     return read_headers([data]).records[0]
 
 
 def is_baseline(data: bytes) -> bool:
-    """Return True if gpuimg's own decoder of baseline files accepts a file."""
     return bool(header_of(data)["kind"] == words.BASELINE)
 
 
 def is_ours(data: bytes) -> bool:
-    """Return True if one of gpuimg's own decoders accepts a file."""
     return header_of(data)["kind"] in (words.BASELINE, words.PROGRESSIVE)
 
 
@@ -282,7 +272,6 @@ def channels_of(data: bytes) -> tuple[int, ...]:
 
 
 def some_region(rng: np.random.Generator, height: int, width: int, largest: int = 1 << 16) -> Region:
-    """A random region with sides of at most ``largest``."""
     x0, y0 = int(rng.integers(width)), int(rng.integers(height))
     x1, y1 = (int(rng.integers(low, min(side, low + largest))) + 1 for low, side in ((x0, width), (y0, height)))
     return x0, y0, x1, y1

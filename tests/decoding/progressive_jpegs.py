@@ -33,8 +33,6 @@ class Scan(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """An image as coefficients."""
-
     height: int
     width: int
     factors: tuple[int, ...]  # of each component: horizontal << 4 | vertical
@@ -42,7 +40,6 @@ class Picture(NamedTuple):
 
     @property
     def most(self) -> tuple[int, int]:
-        """The largest factors: vertical and horizontal."""
         return max(one & 15 for one in self.factors), max(one >> 4 for one in self.factors)
 
     def size(self, c: int) -> tuple[int, int]:
@@ -93,7 +90,6 @@ Event = tuple[int | None, int, int]  # a symbol, or None; then a value and its b
 
 
 def _units(image: Picture, scan: Scan) -> Iterator[list[tuple[int, Any]]]:
-    """The MCUs of a scan: components, counted in the scan, and blocks."""
     if len(scan.components) == 1:
         (c,) = scan.components
         rows, columns = image.size(c)
@@ -110,7 +106,6 @@ def _units(image: Picture, scan: Scan) -> Iterator[list[tuple[int, Any]]]:
 
 
 def _sized(value: int) -> tuple[int, int]:
-    """The size of a coefficient, and the bits that encode it."""
     size = abs(value).bit_length()
     return size, value if value > 0 else value + (1 << size) - 1
 
@@ -235,7 +230,6 @@ def _codes(symbols: Counter[int], of_ac: bool) -> Table:
 
 
 def _scan_bytes(image: Picture, scan: Scan, interval: int, longest_run: int, coding: Coding) -> bytes:
-    """The tables, the header and the data of a scan."""
     coder = _Coder(scan, longest_run)
     for m, unit in enumerate(_units(image, scan)):
         if interval and m and m % interval == 0:
@@ -290,7 +284,6 @@ def written(
 
 
 def baseline(image: Picture, interval: int = 0, frame: int = 0xC0, **options: Any) -> bytes:
-    """A baseline file."""
     scan = Scan(tuple(range(len(image.factors))), 0, 63, 0, 0)
     return written(image, [scan], (interval,), 1, frame=frame, **options)
 
@@ -299,7 +292,6 @@ FACTORS = ((0x11,), (0x22,), (0x11, 0x11, 0x11), (0x21, 0x11, 0x11), (0x22, 0x11
 
 
 def made(rng: Rng, most: int = 60) -> bytes:
-    """A complete file of random size, sampling, script, restart intervals and coefficients."""
     height, width = rng.integers(1, most, 2).tolist()
     factors = FACTORS[rng.integers(len(FACTORS))]
     intervals = [int(rng.choice((0, 0, 0, 1, 2, 7, 100))) for _ in range(int(rng.integers(1, 4)))]

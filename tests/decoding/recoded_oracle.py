@@ -21,7 +21,6 @@ _WORD = (1 << 64) - 1
 
 
 def checksum(data: bytes) -> int:
-    """The 64-bit checksum of recoded files."""
     sums = [1, 2, 3, 4]
     at = 0
     while at + 32 <= len(data):
@@ -60,28 +59,23 @@ class Recoded(NamedTuple):
         return head[:8] + sum32(head[12:]) + head[12:] + b"".join(segments) + self.rest
 
     def last(self) -> bytes:
-        """The last part, unpacked."""
         return zlib.decompressobj(zdict=_USUAL_TABLES).decompress(self.rest)
 
     def with_last(self, last: bytes) -> "Recoded":
-        """The file with another last part."""
         packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
         return self._replace(rest=packer.compress(last) + packer.flush())
 
 
 def resummed(data: bytes) -> bytes:
-    """A file with the right checksum of everything before its segments."""
     size, count = struct.unpack_from("<2I", data, 12)
     return data[:8] + sum32(data[12 : HEAD.size + size + 4 * count]) + data[12:]
 
 
 def sum32(data: bytes) -> bytes:
-    """The checksum of bytes, as it is stored."""
     return (checksum(data) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def parts_of(data: bytes) -> Recoded:
-    """The parts of an undamaged file."""
     head = HEAD.unpack_from(data)
     magic, found, size, count, *_ = head
     assert (magic, head[8] >> 1) == (b"GPUIMGJ\x01", 0)
@@ -132,7 +126,6 @@ def is_taken(data: bytes) -> bool:
 
 
 def _codes(sizes: Any) -> dict[str, int]:
-    """Symbols by their canonical codes."""
     found, code = {}, 0
     for size in range(1, 11):
         for symbol in np.flatnonzero(sizes == size).tolist():
@@ -230,7 +223,6 @@ def read(
 
 
 def wrapped(value: int) -> int:
-    """A number kept to 16 bits."""
     return (value + (1 << 15)) % (1 << 16) - (1 << 15)
 
 

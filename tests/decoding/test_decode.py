@@ -141,8 +141,6 @@ def test_one_image_is_as_in_a_batch(name: str, options: dict[str, Any]) -> None:
 
 
 class Decoding(list[bytes]):
-    """A map-style data set that decodes one image a call."""
-
     def __getitem__(self, index: Any) -> Any:
         return gi.decode_image(super().__getitem__(index), device="cpu")
 

@@ -53,7 +53,6 @@ def weights(start: float, length: float, count: int, factor: float, shift: float
 
 
 def upright(pixels: Pixels, like: Image.Image) -> Pixels:
-    """Pixels turned as a file says."""
     image = Image.fromarray(pixels)
     image.info["exif"] = like.info["exif"]
     return np.asarray(ImageOps.exif_transpose(image))

@@ -54,7 +54,6 @@ def coding(rng: np.random.Generator, dc: str, ac: str) -> Coding:
 
 
 def file(rng: np.random.Generator, rows: int, columns: int, factors: tuple[int, ...], dc: str, ac: str) -> bytes:
-    """A file of this many MCUs."""
     shapes = [(rows * (one & 15), columns * (one >> 4)) for one in factors]
     blocks = tuple(some_blocks(rng, h * w).reshape(h, w, 64) for h, w in shapes)
     down, across = shapes[0]

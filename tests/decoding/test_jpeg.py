@@ -64,7 +64,6 @@ Segments = list[tuple[int, bytes]]
 
 
 def tables_in(marker: int, body: bytes) -> Iterator[bytes]:
-    """The tables of a DHT or DQT segment, one by one."""
     while body:
         size = 17 + sum(body[1:17]) if marker == DHT else 65
         yield body[:size]
@@ -72,8 +71,6 @@ def tables_in(marker: int, body: bytes) -> Iterator[bytes]:
 
 
 def each_table(data: bytes, change: Callable[[int, bytes], list[bytes]]) -> bytes:
-    """A file with other tables, each in a separate marker segment."""
-
     def changed(marker: int, body: bytes) -> Segments:
         if marker not in (DHT, DQT):
             return [(marker, body)]
@@ -101,8 +98,6 @@ def with_wide_steps(data: bytes, factor: int) -> bytes:
 
 
 def with_table_ids(data: bytes, ids: dict[int, int]) -> bytes:
-    """Huffman tables of other numbers."""
-
     def changed(marker: int, body: bytes) -> Segments:
         if marker == DHT:
             return [(DHT, bytes((one[0] & 16 | ids[one[0] & 15],)) + one[1:]) for one in tables_in(DHT, body)]
@@ -117,24 +112,19 @@ def with_table_ids(data: bytes, ids: dict[int, int]) -> bytes:
 
 
 def redefined(data: bytes) -> bytes:
-    """Other tables first, and then those that count."""
     return each_table(data, lambda marker, one: [one[:1] + bytes(len(one) - 1) if marker == DQT else one, one])
 
 
 def filled(data: bytes) -> bytes:
-    """Fill bytes in front of every marker of the header."""
     parts = [b"\xff" * (k % 4) + jpegs.segment(*one) for k, one in enumerate(jpegs.header_segments(data))]
     return b"\xff\xd8" + b"".join(parts) + data[jpegs.scan_start(data) :]
 
 
 def with_segments(data: bytes, *new: tuple[int, bytes]) -> bytes:
-    """Insert marker segments after each one of the header."""
     return rebuilt(data, lambda marker, body: [(marker, body)] if marker == SOS else [(marker, body), *new])
 
 
 def with_colors(data: bytes, jfif: bool, adobe: int, ids: bytes) -> bytes:
-    """Other words on what the components are."""
-
     def changed(marker: int, body: bytes) -> Segments:
         if marker == 0xE0:
             app14 = [(0xEE, b"Adobe\0\x64\0\0\0\0" + bytes((adobe,)))] if adobe >= 0 else []

@@ -23,7 +23,6 @@ _MARK = 171
 
 
 def decoder() -> Any:
-    """nvImageCodec's own, for the CPU."""
     library = nvimgcodec.library()
     return library.Decoder(
         device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
@@ -33,7 +32,6 @@ def decoder() -> Any:
 
 
 def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
-    """A JPEG that Pillow writes."""
     return file_of(noise(height, width).convert(mode), **{"quality": 85, **options})
 
 
@@ -45,12 +43,10 @@ class Memory:
         self.outs = [part.bytes.reshape(shape) for part, shape in zip(self._parts, shapes, strict=True)]
 
     def is_kept(self) -> bool:
-        """Return True if only the images were written."""
         return not any(part.broken() for part in self._parts)
 
 
 def memory_for(files: list[bytes], channels: int = 3) -> Memory:
-    """Room as our headers say."""
     sizes = [Image.open(io.BytesIO(data)).size for data in files]
     return Memory([(height, width, channels) for width, height in sizes])
 
@@ -78,7 +74,6 @@ def test_pixels_are_pillows(channels: int) -> None:
 
 
 def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Memory) -> None:
-    """All but some decoded, to Pillow's pixels."""
     assert [k for k, done in enumerate(found) if not done] == sorted(bad)
     for k in set(range(len(files))) - bad:
         np.testing.assert_array_equal(memory.outs[k], pillow_pixels(files[k]))

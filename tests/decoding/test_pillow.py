@@ -91,7 +91,6 @@ def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
 
 
 def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
-    """A chunk of a PNG with text."""
     start = {b"tEXt": b"", b"zTXt": b"\0", b"iTXt": b"\0\0\0\0", b"compressed": b"\1\0\0\0"}[name]
     packed = zlib.compress(text) if name in (b"zTXt", b"compressed") else text
     return png_chunk(b"iTXt" if name == b"compressed" else name, key + b"\0" + start + packed)

@@ -41,25 +41,21 @@ def rng() -> np.random.Generator:
 
 
 def pillows(data: bytes, options: DecodeOptions = PLAIN) -> NDArray[np.uint8]:
-    """The pixels by Pillow's decoder, as they always were."""
     return pillow.decode(data, pillow.read_header(data, LIMIT), options)
 
 
 def ours(data: bytes, options: DecodeOptions = PLAIN) -> NDArray[np.uint8]:
-    """The pixels by our decoder, which must take the file."""
     part = part_of(data, options)
     assert part is not None
     return part.pixels()
 
 
 def of_file(data: bytes, options: DecodeOptions) -> NDArray[Any]:
-    """The pixels by whichever decoder takes the file."""
     return one_file.decode(data, pillow.read_header(data, LIMIT), options)
 
 
 @pytest.fixture(params=["deflate", "isal", "zlib"])
 def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each library that inflates, in turn."""
     if request.param != "zlib":
         needs(request.param)
     for name in {"deflate", "isal"} - {request.param}:

@@ -26,7 +26,6 @@ SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
-    """Files of many sizes."""
     for k, size in enumerate(SIZES):
         (tmp_path / f"{k} ü").write_bytes(np.random.default_rng().bytes(size))
     return [str(tmp_path / f"{k} ü") for k in range(len(SIZES))]

@@ -38,7 +38,6 @@ recode: Any = partial(gi.recode_jpeg, progressive=True)
 
 
 def recoded_originals() -> dict[str, tuple[bytes, bytes]]:
-    """Files with their recoded forms, by name."""
     return {name: (one, recode(one)) for name, one in originals().items() if jpegs.is_ours(one)}
 
 

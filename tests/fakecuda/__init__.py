@@ -92,8 +92,6 @@ def _use_the_fakes_compiler(cupy: Any) -> None:
 
 
 class FakeGpu:
-    """The interface for tests."""
-
     def __init__(self, cuda: Cuda, cupy: Any) -> None:
         self.cuda, self.cupy = cuda, cupy
         self.order = cuda.order = Order(cuda.order)
@@ -124,13 +122,11 @@ class FakeGpu:
         return self.cuda.stream_of(address)
 
     def values(self, array: Any) -> Any:
-        """An array's elements, as they are when all that was enqueued is done."""
         low, high = self.range_of(array)
         content = self.order.content(low, high)
         return np.ndarray(array.shape, array.dtype, content, array.data.ptr - low if content.size else 0, array.strides)
 
     def range_of(self, array: Any) -> Range:
-        """Addresses of an array's elements."""
         if not array.size:
             return array.data.ptr, array.data.ptr
         reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
@@ -138,7 +134,6 @@ class FakeGpu:
         return begin, array.data.ptr + sum(step for step in reach if step > 0) + array.itemsize
 
     def use(self, array: Any) -> Op:
-        """Let the caller's current stream read an array."""
         return self.order.enqueue(self.key(), "use", reads=[self.range_of(array)])
 
     @property
@@ -164,7 +159,6 @@ class FakeGpu:
         return [op for op in self.order.of("host wait") if not of_decoding(op)]
 
     def stream(self) -> Any:
-        """A stream of the caller's."""
         return self.cupy.cuda.Stream(non_blocking=True)
 
 
@@ -175,7 +169,6 @@ def _forget_devices() -> None:
 
 @contextmanager
 def installed() -> Iterator[FakeGpu]:
-    """Let ``device="cuda:0"`` and ``"cuda:1"`` be fakes."""
     with pytest.MonkeyPatch.context() as patch, _cupy(patch) as (cuda, cupy):
         gpu = FakeGpu(cuda, cupy)
         patch.setattr(probe, "gpu_problem", lambda *_: None)

@@ -29,8 +29,6 @@ _UNSAFE = {
 
 
 class _StatusError(Exception):
-    """A call that returns an error."""
-
     def __init__(self, status: int) -> None:
         self.status = status
 
@@ -46,7 +44,6 @@ def _put(address: int, value: int, kind: Any = ctypes.c_int) -> None:
 
 
 def host(address: int, size: int) -> Any:
-    """Memory of the host."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
@@ -244,7 +241,6 @@ class Cuda:
         return key
 
     def stream_of(self, handle: int) -> Stream:
-        """The stream that has a handle now, without a check."""
         return self.order.stream_at(self._streams.get(handle, self._thread.device), handle)
 
     def cudaStreamCreateWithPriority(self, stream: int, flags: int, priority: int) -> None:

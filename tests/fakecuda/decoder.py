@@ -50,8 +50,6 @@ stored_pixels = cache(pillow_pixels)
 
 
 class CodeStream:
-    """A file whose header was read."""
-
     def __init__(self, data: Any) -> None:
         self.data = bytes(data)
         if not self.data.startswith(b"\xff\xd8"):
@@ -78,8 +76,6 @@ class Image:
 
 
 def make(order: Order, current_device: Any) -> Any:
-    """The replacement of the ``nvimgcodec`` module."""
-
     pauses = cycle([0.0, 0.0002, 0.0, 0.0, 0.0001])  # threads overtake each other
 
     class Decoder:

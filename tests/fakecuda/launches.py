@@ -22,15 +22,12 @@ _WORD = 8  # bytes
 
 
 class Array(NamedTuple):
-    """A flat array, as a kernel is given it."""
-
     low: int
     size: int
     values: Any
 
     @property
     def range(self) -> Range:
-        """Its addresses."""
         return self.low, self.low + self.values.nbytes
 
 
@@ -47,7 +44,6 @@ class Driver:
         return Image(kernel.key, b"\0")
 
     def launch(self, entry: str, stream: Stream, grid: Dim, block: Dim, extra: int) -> None:
-        """Write down what a kernel reads and writes."""
         kernel, (blocks, images, _) = self.kernels[entry], grid
         name = kernel.name if kernel.name in _BY_NAME else kernel.name.partition("_")[0]
         arguments = self.unpacked(kernel, packed(extra))
@@ -86,7 +82,6 @@ class Driver:
 
 
 def packed(extra: int) -> bytes:
-    """A launch's arguments, from the list at this address that tells the driver where they are."""
     begin, address, size, length, end = (ctypes.c_size_t * 5).from_address(extra)
     assert (begin, size, end) == (1, 2, 0)
     return ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
@@ -108,7 +103,6 @@ def _pass(_: int, *arguments: Any, written: int = 1) -> Touched:
 
 
 def _part(array: Any, first: int, stop: int) -> Range:
-    """Addresses of the elements from ``first`` to ``stop``."""
     if not 0 <= first <= stop <= array.size:
         raise AssertionError(f"elements {first} to {stop} of an array of {array.size}")
     itemsize = array.values.itemsize
@@ -171,7 +165,6 @@ def _in_patches(out: Any, first: int, shape: tuple[int, int, int], patches: Patc
 
 
 def _records(words: Any, at: Any, n: int, dtype: Any) -> Any:
-    """Return the records in an upload."""
     return words.values[int(at) : int(at) + n * dtype.itemsize // 4].view(dtype)
 
 
@@ -182,7 +175,6 @@ def _found(scans: int, _: int, words: Any, at: Any) -> Any:
 
 
 def _recoded(_: int, scans: int, words: Any, at: Any) -> Any:
-    """Images of recoded files."""
     records = _records(words, at, scans, upload.SCAN)
     return records["image"][records["each"] > 0]
 

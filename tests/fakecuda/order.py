@@ -39,8 +39,6 @@ class Op:
 
 @dataclass(frozen=True)
 class Access:
-    """Memory an operation touches."""
-
     low: int
     high: int
     writes: bool
@@ -95,18 +93,15 @@ class Order:
     # -- the log -----------------------------------------------------------------------------------------------
 
     def note(self, kind: str, stream: Stream | None = None, **told: Any) -> Op:
-        """Write down what was called."""
         with self.lock:
             op = Op(len(self.log), kind, stream, threading.current_thread().name, told)
             self.log.append(op)
             return op
 
     def of(self, *kinds: str) -> list[Op]:
-        """Return the recorded operations of these kinds."""
         return [op for op in self.log if op.kind in kinds]
 
     def found(self, problem: str) -> None:
-        """Something is wrong."""
         self.problems.append(problem)
 
     def fail(self, problem: str, error: BaseException) -> None:
@@ -128,7 +123,6 @@ class Order:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def new_chunk(self, size: int, device: int = 0) -> int:
-        """Address of new memory."""
         with self.lock:
             room = np.full(size + _ALIGNMENT, _NEVER_WRITTEN, np.uint8)
             skipped = -room.ctypes.data % _ALIGNMENT
@@ -138,7 +132,6 @@ class Order:
             return low
 
     def free_chunk(self, low: int) -> None:
-        """Give memory back."""
         with self.lock:
             chunk = self._chunks.pop(low)
             self._lows.remove(low)
@@ -146,23 +139,19 @@ class Order:
             self._freed.append(chunk)
 
     def device_of(self, address: int) -> int | None:
-        """Return the device whose memory has an address; None if none has."""
         chunk = self._chunk_at(address)
         return None if chunk is None else chunk.device
 
     def allocated(self, device: int) -> int:
-        """Return the number of bytes that were not given back."""
         return sum(chunk.content.size for chunk in list(self._chunks.values()) if chunk.device == device)
 
     def content(self, low: int, high: int) -> NDArray[np.uint8]:
-        """The bytes at an address."""
         if high <= low:
             return np.empty(0, np.uint8)
         chunk = self._chunk(low)
         return chunk.content[low - chunk.low : high - chunk.low]
 
     def written(self, low: int, high: int) -> NDArray[np.bool_]:
-        """Return which of the bytes at an address were written."""
         if high <= low:
             return np.empty(0, np.bool_)
         chunk = self._chunk(low)
@@ -264,14 +253,12 @@ class Order:
     # -- synchronisation ---------------------------------------------------------------------------------------
 
     def record(self, stream: Stream) -> tuple[Op, Clock]:
-        """An event's content."""
         with self.lock:
             clock = self._streams.setdefault(stream, {})
             joined(clock, self._host)
             return self.note("record", stream), dict(clock)
 
     def stream_waits(self, stream: Stream, recorded: Op | None, clock: Clock) -> None:
-        """A stream waits for an event."""
         with self.lock:
             self.note("stream wait", stream, recorded=recorded)
             joined(self._streams.setdefault(stream, {}), clock)

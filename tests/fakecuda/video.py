@@ -21,8 +21,6 @@ _FORMATS = {"yuv420p": ("nv12", 0), "yuvj420p": ("nv12", 0), "yuv420p10le": ("p0
 
 
 class Nvdec:
-    """The replacement of the ``av`` module."""
-
     def __init__(self, order: Order, current_context: Callable[[], int | None]) -> None:
         self.order = order
         self.current_context = current_context
@@ -37,7 +35,6 @@ class Nvdec:
         return getattr(av, name)
 
     def open(self, file: Any, mode: str, *, hwaccel: Any = None, **options: Any) -> Any:
-        """``av.open``."""
         if hwaccel is None:
             return av.open(file, mode, **options)
         if self.missing:
@@ -72,8 +69,6 @@ class HWAccel:
 
 
 class _Proxy:
-    """A thing of PyAV's with something in front of it."""
-
     def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
         vars(self).update(nvdec=nvdec, real=real, device=device)
 
@@ -132,8 +127,6 @@ class _Container(_Proxy):
 
 
 class _Surface:
-    """A frame's memory."""
-
     def __init__(self, nvdec: Nvdec, size: int, content: Any, device: int) -> None:
         self._nvdec = nvdec
         self.size = size
@@ -152,8 +145,6 @@ class _Surface:
 
 
 class Frame:
-    """``av.VideoFrame`` in a device's memory."""
-
     def __init__(self, nvdec: Nvdec, frame: Any, device: int) -> None:
         self.pts, self.is_corrupt = frame.pts, frame.is_corrupt
         self.height, self.width = frame.height, frame.width

@@ -15,7 +15,6 @@ SIZES = [(40, 56), (31, 33), (1, 19), (64, 64)]
 
 
 def told(fate: str) -> Any:
-    """A context in which a warning comes, if one is to, of images that were not written."""
     return pytest.warns(UserWarning, match="did not write") if fate in UNWRITTEN else nullcontext()
 
 
@@ -71,7 +70,6 @@ def mixed(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 def growing(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[gi.Batch, Any]:
-    """Batches of different sizes."""
     return gi.resize(x, (8 + 7 * int(labels[0]) % 19, 10)), labels
 
 

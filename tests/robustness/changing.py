@@ -58,7 +58,6 @@ def _steps_last(data: bytes) -> bytes:
 
 
 def overwritten() -> Counter[str]:
-    """Overwrite a buffer with every file before its batch runs; count the batches."""
     every, count = [data for name in FORMATS for data in files()[name]], 0
     buffer, lock = np.zeros(_LARGEST, np.uint8), threading.Lock()
     memory = memoryview(buffer)
@@ -108,7 +107,6 @@ def _disturbed(buffer: NDArray[np.uint8], other: bytes) -> Iterator[None]:
 
 
 def disturbed(form: str) -> Counter[str]:
-    """Decode a file that changes meanwhile, as often as the time allows; count the outcomes."""
     data, other, _ = files()[form]
     buffer, draw = flush(data, at_end=True), Draw(time.time_ns())
     height, width = gi.image_info(data)[:2]

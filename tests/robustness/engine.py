@@ -88,7 +88,6 @@ def _end_process(error: Any) -> None:
 
 
 def child(name: str, first: int, stop: int) -> None:
-    """Check numbers, with a line of output for each."""
     reports = os.dup(1)  # a separate descriptor: output of libraries does not mix with them
     os.dup2(2, 1)
 

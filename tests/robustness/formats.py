@@ -26,7 +26,6 @@ MAX_PIXELS = 1 << 22
 
 @lru_cache(maxsize=1)
 def originals() -> dict[str, list[bytes]]:
-    """Intact files of every format, several kinds of each."""
     color, gray, other = picture(61, 83, 1), picture(45, 52, 2).convert("L"), picture(40, 56, 3)
     clear, palette, black = color.copy(), color.quantize(50), gray.convert("1")
     clear.putalpha(gray.resize(color.size))
@@ -118,7 +117,6 @@ def theirs(data: bytes, orientation: int) -> NDArray[np.uint8] | None:
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of a file, of each format but TIFF in turn."""
     forms = [form for form in originals() if form != "tiff"]
     _warm()
     return lambda number: _decoded(forms[number % len(forms)], number)

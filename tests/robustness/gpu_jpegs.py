@@ -39,7 +39,6 @@ def periodic(draw: Draw) -> bytes:
 
 
 def regions(draw: Draw, sizes: Any) -> list[tuple[int, ...]]:
-    """A part of each image: top, left, height and width."""
     found = [draw.region(*size) for size in sizes.tolist()]
     return [(y0, x0, y1 - y0, x1 - x0) for x0, y0, x1, y1 in found]
 

@@ -67,12 +67,10 @@ class Flush:
                 self.bytes[at : at + len(fill)] = fill[: size - at]
 
     def broken(self) -> str:
-        """Return a description of writes outside it, or an empty string."""
         return f"{np.count_nonzero(self._gap != _GAP)} bytes written beside it" if np.any(self._gap != _GAP) else ""
 
 
 def flush(data: Any, *, at_end: bool) -> NDArray[np.uint8]:
-    """A copy of bytes flush against such a page."""
     memory = Flush(len(data), 0, at_end=at_end)
     memory.bytes[:] = np.frombuffer(bytes(data), np.uint8)
     return memory.bytes
@@ -99,7 +97,6 @@ def _table(draw: Draw, used: Mapping[int, int], of_ac: bool) -> Table:
 
 
 def made(draw: Draw) -> bytes:
-    """A baseline file of random size, sampling, tables, restart intervals and coefficients."""
     most = 300 if draw.below(10) == 0 else 60  # a few scans are longer than what is cleaned of stuffing at a time
     count = draw.pick((*(1,) * 4, *(3,) * 14, 2, 4))
     factors = [draw.pick((*(0x11, 0x21, 0x22, 0x12) * 4, 0x41, 0x14, 0x13)), *[0x11] * (count - 1)]

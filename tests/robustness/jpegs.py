@@ -71,7 +71,6 @@ def expected(data: bytes, color: str) -> tuple[Pixels | None, str]:
 
 
 def batches(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of a batch, decoded whole and, in part, for a crop."""
     intact = originals()
 
     def check(number: int) -> Counter[str]:

@@ -30,8 +30,6 @@ _LEAST = 32  # bytes that are left for a further change
 
 
 class Draw:
-    """Whole numbers from a seed."""
-
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
@@ -107,7 +105,6 @@ ANYWHERE: tuple[Kind, ...] = (*(bit_flips,) * 2, *(numbers,) * 3, *(splices,) * 
 
 
 def changed(draw: Draw, data: bytes, other: bytes = b"", kinds: Sequence[Kind] = ANYWHERE) -> tuple[bytes, str]:
-    """One to three things done to a file, and their names."""
     words = []
     for _ in range(draw.pick((1, 1, 1, 1, 2, 3))):
         if len(data) >= _LEAST:

@@ -22,7 +22,6 @@ def picture(height: int, width: int, seed: int) -> Image.Image:
 
 
 def jpeg(image: Image.Image, *, orientation: int | None = None, **options: Any) -> bytes:
-    """A JPEG file, of quality 85 unless the options say otherwise."""
     if orientation is not None:
         options["exif"] = with_orientation(orientation)
     return file_of(image, **{"quality": 85, **options})
@@ -61,5 +60,4 @@ def originals() -> dict[str, bytes]:
 
 
 def is_baseline(name: str) -> bool:
-    """Return True if our decoder of baseline files takes a file with this name."""
     return "progressive" not in name and name != "cmyk"

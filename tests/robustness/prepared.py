@@ -35,7 +35,6 @@ def _lines(out: Path) -> list[bytes]:
 
 
 def _some(draw: Draw, out: Path) -> Path:
-    """A file or a folder in it, or the name of one that is not there."""
     found = sorted(path for path in out.rglob("*") if path.name != NAME)
     path = draw.pick(found) if found else out / "shard-000000.tar"
     return path.with_name(draw.pick((path.name, path.name, f"{path.name}.part")))
@@ -94,7 +93,6 @@ def a_file_cut(draw: Draw, out: Path) -> None:
 
 
 def another_thing(draw: Draw, out: Path) -> None:
-    """A link, a pipe nobody writes to, or a folder."""
     path = draw.pick((_some(draw, out), out / NAME, out / "list.csv.part"))
     _clear(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,6 @@ def options(server: Server, **others: Any) -> gi.Remote:
 
 
 def data_set() -> dict[str, bytes]:
-    """The same samples as shards, records and files, by their names."""
     shards = {f"{k}.tar": archive(SAMPLES[k::3]) for k in range(3)}
     files = {f"train/{label % 4}/{label:05d}.jpg": data for data, label in SAMPLES}
     return shards | files | {"records": framed(*FILES)}
@@ -113,7 +112,6 @@ def _epoch(source: Any, draw: random.Random) -> list[str]:
 
 
 def check(folder: Path) -> Callable[[int], dict[str, int]]:
-    """Return the check of two epochs of a source, of each kind in turn, now and then with a cache."""
     _remote._FIRST_PAUSE = 0.005
     objects = data_set()
     with ExitStack() as opened:  # what fails to open must not leave threads of the other

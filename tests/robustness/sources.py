@@ -22,7 +22,6 @@ _KINDS = "lmdb", "recordio", "recordio without idx", "tar", "tfrecord"
 
 
 def damaged_files(draw: Draw, kind: str, intact: dict[Path, bytes]) -> dict[Path, bytes]:
-    """The files of a data set, one of them damaged."""
     path, other = draw.pick(sorted(intact)), draw.pick(sorted(intact))
     data = intact[path]
     if kind == "tfrecord" and not draw.below(3):  # another length of the first record, with its checksum
@@ -59,7 +58,6 @@ def _samples(table: Table, files: list[bytes]) -> list[bytes]:
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of a data set, of each kind in turn."""
     paths = {kind: folder / kind / "a.rec" for kind in _KINDS}
     files: dict[str, dict[Path, bytes]] = {}
     samples: dict[str, list[bytes]] = {}

@@ -17,7 +17,6 @@ _MAX_PIXELS = 1 << 20
 
 @cache
 def original(kind: str) -> bytes:
-    """An intact video of 24 frames."""
     return make(BUILDS[kind]._replace(dropped=min(BUILDS[kind].dropped, 3)), frames=24)
 
 

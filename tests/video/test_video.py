@@ -34,7 +34,6 @@ def opened(sources: Any, *args: Any, **options: Any) -> gi.Batch:
 
 
 def numbers(clips: Any) -> list[list[int]]:
-    """The numbers in clips (N, T, H, W, C)."""
     return [[number_in(frame[..., 1]) for frame in clip] for clip in clips]
 
 
@@ -487,7 +486,6 @@ def test_damage_fails_the_clips_it_touches() -> None:
 
 
 def _without(data: bytes, number: int) -> bytes:
-    """The same video, but for one packet."""
     file = io.BytesIO()
     with av.open(io.BytesIO(data)) as container, av.open(file, "w", "mp4") as other:
         stream = other.add_stream_from_template(container.streams.video[0])

@@ -34,15 +34,12 @@ def picture(number: int) -> Image:
 
 
 def number_in(image: NDArray[Any]) -> int:
-    """The number of a picture, from its luma, or any channel."""
     blocks = image.reshape(_ROWS, HEIGHT // _ROWS, _COLUMNS, WIDTH // _COLUMNS)
     bits = np.median(blocks, (1, 3)).reshape(-1) > 126
     return int((bits << np.arange(_BITS)).sum())
 
 
 class Build(NamedTuple):
-    """Settings of a generated video."""
-
     codec: str
     ending: str = "mp4"
     options: dict[str, str] = {}  # noqa: RUF012  (never changed)
@@ -91,18 +88,15 @@ BUILDS = {
 
 @cache
 def times() -> list[int]:
-    """Irregular times in milliseconds."""
     return [int(time) for time in np.cumsum(np.random.default_rng().integers(7, 120, FRAMES))]
 
 
 @cache
 def made(name: str) -> bytes:
-    """A video of ``BUILDS``."""
     return make(BUILDS[name])
 
 
 def make(build: Build, pictures: Callable[[int], Any] = picture, frames: int = FRAMES) -> bytes:
-    """A video of pictures: gray ones, or frames of PyAV."""
     file = io.BytesIO()
     base = Fraction(1, 1000 if build.times else 25)
     seen = 0
@@ -131,7 +125,6 @@ def make(build: Build, pictures: Callable[[int], Any] = picture, frames: int = F
 
 
 def as_frame(image: Any, build: Build) -> Any:
-    """A frame in a build's format."""
     if not isinstance(image, np.ndarray):
         return image
     chroma = np.full((image.shape[0] // 2, image.shape[1]), 128, np.uint8)
@@ -140,22 +133,18 @@ def as_frame(image: Any, build: Build) -> Any:
 
 
 class Shown(NamedTuple):
-    """A frame of sequential decoding."""
-
     seconds: float | None
     frame: Any
     number: int
 
 
 def sequentially(data: bytes) -> list[Shown]:
-    """All frames, by decoding the whole file from its beginning."""
     with av.open(io.BytesIO(data)) as container:
         frames = container.decode(container.streams.video[0])
         return [Shown(frame.time, frame, number_in(plane(frame, 0))) for frame in frames]
 
 
 def plane(frame: Any, k: int) -> NDArray[Any]:
-    """Samples of a plane of a planar format."""
     one = frame.planes[k]
     kind = np.uint16 if frame.format.components[0].bits > 8 else np.uint8
     rows = np.frombuffer(one, kind).reshape(-1, one.line_size // np.dtype(kind).itemsize)
