@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuimg._decoding.options import DecodeOptions
+
 from ..samples import png_chunk
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -18,6 +20,11 @@ COLORS = {
 }  # fmt: skip
 BUILDS = [(color, depth) for color, (_, _, depths) in COLORS.items() for depth in depths]
 FILTERS = range(5)
+#: Every use of channels and of transparency.
+OPTIONS = [
+    *(DecodeOptions(color) for color in ("rgb", "gray", "rgba", "graya")),
+    *(DecodeOptions(color, alpha) for color in ("rgb", "gray") for alpha in ("black", "white")),
+]
 
 
 def packed_rows(values: NDArray[Any], bits: int, order: str = ">") -> list[bytes]:

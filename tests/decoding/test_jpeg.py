@@ -222,10 +222,11 @@ def test_orientation_is_where_pillow_sees_one(order: bytes, magic: bytes) -> Non
 def test_regions_of_the_whole(scale: int, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     """GPUIMG_TEST_REGIONS says how many."""
     rng = np.random.default_rng()
-    options: list[dict[str, Any]] = [{}, {"restart_marker_blocks": 5}, {"optimize": True, "quality": 96}]
+    options: list[dict[str, Any]] = [{"restart_marker_blocks": blocks} for blocks in (1, 3, 7, 19, 40)]
+    options += [{}, {"optimize": True, "quality": 96}]
     files = [
-        encoded(photo.resize((203 - k, 170 + k)), sampling, **options[k % 3])
-        for k, sampling in enumerate(SAMPLINGS * 3)
+        encoded(photo.resize((203 - k, 170 + k)), sampling, **options[k % len(options)])
+        for k, sampling in enumerate(SAMPLINGS * len(options))  # every pair, as 6 and 7 have no common factor
     ]
     cases = [(data, channels) for data in files for channels in jpegs.channels_of(data)]
     wholes = [pillow_pixels(data, channels, scale) for data, channels in cases]
@@ -312,14 +313,18 @@ def test_an_invalid_code(decoders: tuple[Decoder, Decoder], photo: Image.Image) 
     assert re.match("MCU row 5: (invalid Huffman code|a block has more than 64)", status_of(broken))
 
 
-@pytest.mark.parametrize("how", ["missing", "out of order"])
+@pytest.mark.parametrize("how", ["no marker", "out of order", "an interval missing", "eight intervals missing"])
 def test_restart_markers(how: str, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
-    """Pillow decides."""
-    data = encoded(photo, restart_marker_rows=1)
-    at = data.index(b"\xff\xd2")
-    data = data[:at] + (b"" if how == "missing" else b"\xff\xd5") + data[at + 2 :]
-    assert decoders[0](data).how == words.BAD_RESTART if how != "missing" else decoders[0](data).how != words.DONE
-    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
+    """Pillow decides; intervals that are passed over unseen would make the rest another part of the image."""
+    data, region = encoded(photo, quality=90, restart_marker_blocks=5), (120, 230, 160, 240)
+    at = [one.start() for one in re.finditer(rb"\xff[\xd0-\xd7]", data) if one.start() > jpegs.scan_start(data)]
+    stop = {"an interval missing": at[9], "eight intervals missing": at[16]}.get(how, at[8] + 2)
+    bad = data[: at[8]] + (b"\xff\xd5" if how == "out of order" else b"") + data[stop:]
+    assert decoders[0](data, region).how == words.DONE
+    assert decoders[0](bad, region).how != words.DONE
+    assert decoders[0](bad).how == words.BAD_RESTART if how == "no marker" else decoders[0](bad).how != words.DONE
+    if "interval" not in how:
+        np.testing.assert_array_equal(gi.decode_batch([bad], device="cpu")[0], pillow_pixels(bad))
 
 
 def huffman(kind: int, counts: dict[int, int], symbols: bytes) -> bytes:

@@ -52,16 +52,11 @@ def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uin
 # -- pixels ------------------------------------------------------------------------------------------------------------
 
 MODES = {
-    "PNG": ["1", "L", "LA", "P", "RGB", "RGBA"],
-    "WEBP": ["RGB", "RGBA"],
-    "AVIF": ["L", "RGB", "RGBA"],
-    "GIF": ["L", "P"],
-    "TIFF": ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB"],
-    "BMP": ["1", "L", "P", "RGB"],
-    "PPM": ["1", "L", "RGB"],
-    "JPEG2000": ["L", "LA", "RGB", "RGBA"],
+    "PNG": ["1", "L", "LA", "P", "RGB", "RGBA"], "WEBP": ["RGB", "RGBA"], "AVIF": ["L", "RGB", "RGBA"],
+    "GIF": ["L", "P"], "TIFF": ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB"],
+    "BMP": ["1", "L", "P", "RGB"], "PPM": ["1", "L", "RGB"], "JPEG2000": ["L", "LA", "RGB", "RGBA"],
     "JPEG": ["L", "RGB", "CMYK"],
-}
+}  # fmt: skip
 CODECS = {"PPM": "pnm", "JPEG2000": "jpeg2k"}
 CHANNELS = {"1": 1, "L": 1, "LA": 2, "P": 3, "RGB": 3, "RGBA": 4, "CMYK": 4, "YCbCr": 3, "LAB": 3}
 
@@ -143,31 +138,20 @@ def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:
     assert decode(data, header, DecodeOptions()).shape == (HEIGHT, WIDTH, 3)
 
 
+#: What robustness/foreign.py has only within a tolerance.
 TIFFS: dict[str, tuple[int, int, dict[str, Any]]] = {
-    "rgb": (2, 3, {}), "rgb planar": (2, 3, {"planar": True}), "rgb tiled": (2, 3, {"tile": (16, 32)}),
-    "rgb planar tiled": (2, 3, {"planar": True, "tile": (32, 16)}), "rgb strips": (2, 3, {"rows": 7}),
-    "rgba": (2, 4, {"tags": {338: [2]}}), "rgb and alpha that is premultiplied": (2, 4, {"tags": {338: [1]}}),
-    "gray": (1, 1, {}), "white is zero": (0, 1, {}), "gray and alpha": (1, 2, {"tags": {338: [2]}}),
-    "cmyk": (5, 4, {}), "cmyk tiled": (5, 4, {"tile": (16, 16)}), "lab": (8, 3, {}),
+    "premultiplied alpha": (2, 4, {"tags": {338: [1]}}), "cmyk tiled": (5, 4, {"tile": (16, 16)}), "lab": (8, 3, {}),
     "palette": (3, 1, {"tags": {320: [(k * 7919) % 65536 for k in range(768)]}}),
-    "big": (2, 3, {"big": True}), "deflate": (2, 3, {"pack": zlib.compress, "tags": {259: 8}, "rows": 5}),
-    "deflate tiled": (1, 1, {"pack": zlib.compress, "tags": {259: 32946}, "tile": (16, 16)}),
-    "deflate planar": (2, 3, {"pack": zlib.compress, "tags": {259: 8}, "planar": True, "rows": 16}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", TIFFS)
-@pytest.mark.parametrize("value", range(1, 9))
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_tiff(kind: str, value: int, order: Literal["<", ">"], noise: NDArray[np.uint8]) -> None:
+def test_tiff(kind: str, order: Literal["<", ">"], noise: NDArray[np.uint8]) -> None:
     photometric, samples, options = TIFFS[kind]
-    options = {**options, "tags": {**options.get("tags", {}), 274: value}}
     data = of_array(noise[..., :samples], photometric, order=order, **options)
-    header = read_header(data, LIMIT)
-    assert header[:3] == (HEIGHT, WIDTH, samples + 2 * (kind == "palette"))
-    assert header.orientation == value
-    turned = exif.turned(noise[..., :3], value)  # Pillow does not read BigTIFF of this order
-    np.testing.assert_array_equal(shown(data), turned if (kind, order) == ("big", ">") else upright_pixels(data))
+    assert read_header(data, LIMIT)[:3] == (HEIGHT, WIDTH, samples + 2 * (kind == "palette"))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
 
 
 @pytest.mark.parametrize(
@@ -184,18 +168,6 @@ def test_compressed_tiff(compression: str, value: int, predictor: int, noise: ND
     np.testing.assert_array_equal(shown(data), upright_pixels(data))
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("samples", [1, 3, 4])
-@pytest.mark.parametrize("predictor", [1, 2])
-def test_sixteen_bits_lose_their_lower_byte(order: Literal["<", ">"], samples: int, predictor: int) -> None:
-    values = np.random.default_rng().integers(0, 1 << 16, (HEIGHT, WIDTH, samples), np.uint16)
-    stored = np.diff(values, axis=1, prepend=np.zeros((HEIGHT, 1, samples), np.uint16)) if predictor == 2 else values
-    tags: dict[int, Any] = {259: 8, 317: predictor} | ({338: [2]} if samples == 4 else {})
-    data = of_array(stored, 1 if samples == 1 else 2, order=order, pack=zlib.compress, tags=tags)
-    np.testing.assert_array_equal(shown(data), np.broadcast_to(values >> 8, (HEIGHT, WIDTH, samples))[..., :3] if
-                                  samples > 1 else np.repeat(values >> 8, 3, -1))  # fmt: skip
-
-
 @pytest.mark.parametrize("form", [".png", ".tiff", ".jp2", ".pgm", ".ppm"])
 def test_sixteen_bit_files_of_opencv(form: str) -> None:
     shape = (HEIGHT, WIDTH) if form == ".pgm" else (HEIGHT, WIDTH, 3)
@@ -208,19 +180,6 @@ def test_sixteen_bit_files_of_opencv(form: str) -> None:
     read: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     upper = np.repeat(read[..., None], 3, -1) if read.ndim == 2 else read[..., ::-1]
     assert np.abs(shown(data) - (upper / 257)).max() <= (2 if form == ".jp2" else 1)
-
-
-@pytest.mark.parametrize("white", [1, 15, 254, 255, 256, 1000, 65535])
-@pytest.mark.parametrize("kind", [b"P2", b"P3", b"P5", b"P6"])
-def test_pnm_of_any_white(kind: bytes, white: int) -> None:
-    channels = 3 if kind in (b"P3", b"P6") else 1
-    values = np.random.default_rng().integers(0, white + 1, (5, 7, channels))
-    text = b" ".join(b"%d" % value for value in values.ravel())
-    body = text if kind in (b"P2", b"P3") else values.astype(">u2" if white > 255 else np.uint8).tobytes()
-    data = kind + b" # a comment\n7 # another\r5\n%d\n" % white + body
-    top = 65535 if white > 255 and channels == 1 else 255
-    levels = np.rint(values / white * top).astype(int) >> (8 if top > 255 else 0)
-    np.testing.assert_array_equal(shown(data, 3), np.repeat(levels, 3 // channels, -1))
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "BMP", "PPM", "GIF", "JPEG2000"])
@@ -290,11 +249,8 @@ def test_opencv_shows_what_those_files_are_made_of() -> None:
     for number in range(2000):
         form = ("png", "bmp", "tiff", "jpeg2k")[number % 4]
         made = foreign.FILES[form](Draw(number))
-        plain = {
-            "bmp": r"(8|24) bits, packing=0",
-            "tiff": r"8 bits, photometric=[012], extra=\[\]",
-            "jpeg2k": r"kind=([4-9]|1\d)",
-        }
+        plain = {"bmp": r"(8|24) bits, packing=0", "jpeg2k": r"kind=([4-9]|1\d)",
+                 "tiff": r"8 bits, photometric=[012], extra=\[\].*turn=1"}  # fmt: skip
         if not re.search(plain.get(form, ""), made.words) or made.tolerance < 0 or made.data[10:14] == bytes(4):
             continue
         found = cv2.imdecode(np.frombuffer(made.data, np.uint8), cv2.IMREAD_COLOR_RGB)
@@ -307,13 +263,7 @@ def test_opencv_shows_what_those_files_are_made_of() -> None:
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
-FILES = {
-    form: file_of(smooth(HEIGHT, WIDTH), form, **options)
-    for form, options in {
-        "PNG": {}, "WEBP": {}, "AVIF": {}, "GIF": {}, "TIFF": {}, "BMP": {}, "PPM": {}, "JPEG2000": {},
-        "JPEG": {"progressive": True},
-    }.items()
-}  # fmt: skip
+FILES = {form: file_of(smooth(HEIGHT, WIDTH), form, progressive=True) for form in MODES}  # of JPEG, others ignore it
 
 
 @pytest.mark.parametrize("form", FILES)
@@ -339,14 +289,10 @@ def test_max_pixels(form: str) -> None:
         (of_array(np.zeros((4, 4, 3), np.uint8), 2, tags={254: 1, 330: 8}), "raw photos are not supported"),
         (of_array(np.zeros((4, 4, 3), np.uint8), 8, tags={318: [0.3127, 0.329]}), r"L\*a\*b\* colors of another white"),
         (of_array(np.zeros((4, 4, 3), np.uint8), 6, tags={530: [1, 1], 529: [0.2126, 0.7152, 0.0722]}), "coefficients"),
-        (
-            of_array(
-                np.zeros((4, 4, 3), np.uint8), 6, tags={530: [1, 1], 532: [16.0, 235.0, 128.0, 240.0, 128.0, 240.0]}
-            ),
-            "reference levels",
-        ),
+        (of_array(np.zeros((4, 4, 3), np.uint8), 6, tags={530: [1, 1], 532: [16.0, 235.0, *[128.0, 240.0] * 2]}),
+         "reference levels"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_supported(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_header(data, LIMIT)
@@ -425,9 +371,8 @@ def costly() -> dict[str, tuple[bytes, str]]:
     """Small files that would cost much, and what is said of them; nothing where they are cheap."""
     tile = of_array(np.zeros((16, 16, 1), np.uint8), 1, tile=(16, 16), pack=zlib.compress, tags={259: 8})
     at = tile.index(struct.pack("<HHII", 322, 4, 1, 16))
-    huge = (
-        tile[: at + 8] + struct.pack("<I", 20000) + tile[at + 12 : at + 20] + struct.pack("<I", 20000) + tile[at + 24 :]
-    )
+    side = struct.pack("<I", 20000)
+    huge = tile[: at + 8] + side + tile[at + 12 : at + 20] + side + tile[at + 24 :]
     text = png_chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(7_000_000), 9))
     profile = png_chunk(b"iCCP", b"k\0\0" + zlib.compress(bytes(100_000_000), 9))
     photo = file_of(Image.new("RGB", (64, 64)), "JPEG", progressive=True)

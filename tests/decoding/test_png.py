@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -24,15 +22,10 @@ from ..libraries import needs
 from ..robustness.formats import with_checksums
 from ..robustness.mutate import Draw, changed
 from ..samples import file_of, png_chunk, with_orientation
-from .pngs import BUILDS, COLORS, FILTERS, SIGNATURE, encode, made
+from .pngs import BUILDS, COLORS, FILTERS, OPTIONS, SIGNATURE, encode, made
 
 LIMIT = 1 << 27
 PLAIN = DecodeOptions()
-#: Every use of channels and of transparency.
-OPTIONS = [
-    *(DecodeOptions(color) for color in ("rgb", "gray", "rgba", "graya")),
-    *(DecodeOptions(color, alpha) for color in ("rgb", "gray") for alpha in ("black", "white")),
-]
 
 
 @pytest.fixture
@@ -158,26 +151,7 @@ def test_areas_of_one_value(kind: int, rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(ours(encode(areas, "gray", 8, filters), DecodeOptions("gray")), areas)
 
 
-# -- regions -----------------------------------------------------------------------------------------------------------
-
-
-@given(
-    st.integers(0, 1 << 32), st.sampled_from(BUILDS), st.integers(1, 40), st.integers(1, 40),
-    st.lists(st.sampled_from(list(FILTERS)), min_size=1, max_size=6), st.sampled_from(OPTIONS), st.integers(1, 400),
-)  # fmt: skip
-def test_any_region_is_that_of_the_whole(
-    seed: int, build: tuple[str, int], height: int, width: int, filters: list[int], options: DecodeOptions, part: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    data = made(rng, height, width, *build, filters, part=part)
-    x0, y0 = int(rng.integers(width)), int(rng.integers(height))
-    x1, y1 = int(rng.integers(x0, width)) + 1, int(rng.integers(y0, height)) + 1
-    found = part_of(data, options, np.array([x0, y0, x1, y1]))
-    assert found is not None
-    out = np.full(found.shape, 7, np.uint8)
-    found.write(out.reshape(-1))
-    np.testing.assert_array_equal(out, pillows(data, options)[y0:y1, x0:x1])
-    np.testing.assert_array_equal(found.pixels(), out)
+# -- regions; robustness/guard_pngs.py has those of any file -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

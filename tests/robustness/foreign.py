@@ -23,6 +23,7 @@ from ..decoding.pngs import encode as encode_png
 from ..decoding.tiffs import of_array
 from ..libraries import library
 from ..samples import file_of
+from .jpegs import turned
 from .mutate import Draw
 
 Values = NDArray[Any]
@@ -51,10 +52,8 @@ def size_of(draw: Draw) -> tuple[int, int]:
 
 
 def rgba(colors: Values, alpha: Values | None = None) -> NDArray[np.float64]:
-    shape = colors.shape[:2]
-    return np.dstack(
-        [np.broadcast_to(colors, (*shape, 3)), np.broadcast_to(np.ones(1) if alpha is None else alpha, (*shape, 1))]
-    )
+    shape, alpha = colors.shape[:2], np.ones(1) if alpha is None else alpha
+    return np.dstack([np.broadcast_to(colors, (*shape, 3)), np.broadcast_to(alpha, (*shape, 1))])
 
 
 def rgb_of_ycc(values: Values) -> Values:
@@ -106,7 +105,9 @@ def tiff_file(draw: Draw) -> Made:
     palette = noise(draw, 3, 1 << bits, 1, 65535)[..., 0] if photometric == 3 else None
     if palette is not None:
         tags[320] = palette.ravel().tolist()
+    turn = draw.pick((1, 1, 1, draw.between(1, 8)))
     tags |= {266: 2} if reverse else {}
+    tags |= {274: turn} if turn > 1 else {}
 
     def encode(block: Values) -> bytes:
         if predictor == 2:
@@ -121,7 +122,7 @@ def tiff_file(draw: Draw) -> Made:
         encode=encode,
     )  # fmt: skip
     words = f"{bits} bits, {photometric=}, {extra=}, {is_listed=}, {order}, {planar=}, {compression=}, {predictor=}"
-    words += f", {tile=}, {reverse=}, {big=}"
+    words += f", {tile=}, {reverse=}, {big=}, {turn=}"
     unit, tolerance, alpha = values / top, 0.51, np.ones(1)
     seen = extra if is_listed or not extra else [2] if (photometric, samples) == (2, 4) else None
     if photometric == 1 and samples == 3 and not any(seen or ()):  # as OpenCV shows satellite images
@@ -147,7 +148,8 @@ def tiff_file(draw: Draw) -> Made:
     is_unclear = is_unclear or is_other or photometric in (4, 9, 32803)
     if seen is None or form == 2 or is_unclear:  # nothing says what these are
         tolerance = -1.0
-    return Made(data, words, rgba(colored, alpha), bits, tolerance, native)
+    native = None if native is None else turned(native, turn)
+    return Made(data, words, turned(rgba(colored, alpha), turn), bits, tolerance, native)
 
 
 # -- JPEG 2000 ---------------------------------------------------------------------------------------------------------
@@ -203,13 +205,11 @@ def jpeg2k_file(draw: Draw) -> Made:
 
 def pnm_file(draw: Draw) -> Made:
     kind, (height, width) = draw.between(1, 6), size_of(draw)
-    white = (
-        1
-        if kind in (1, 4)
-        else draw.pick((1, 15, 254, 255, 256, 1000, 4095, 65534, 65535, 65535, draw.between(1, 65535)))
-    )
+    white = draw.pick((1, 15, 254, 255, 256, 1000, 4095, 65534, 65535, 65535, draw.between(1, 65535)))
+    white = 1 if kind in (1, 4) else white
     values = noise(draw, height, width, 3 if kind in (3, 6) else 1, white)
-    head = b"P%d%s%d %d\n" % (kind, draw.pick((b" ", b"\n# a comment\n", b"\t")), width, height)
+    gaps = draw.pick((b" ", b"\n# a comment\n", b"\t")), draw.pick((b" ", b" # another\r"))
+    head = b"P%d%s%d%s%d\n" % (kind, gaps[0], width, gaps[1], height)
     if kind not in (1, 4):
         head += b"%d\n" % white
     text = b"".join(b"%d%s" % (value, draw.pick((b" ", b"\n", b" #x\n"))) for value in values.ravel())
@@ -218,8 +218,8 @@ def pnm_file(draw: Draw) -> Made:
     colored = rgba(values / white)
     colored = 1 - colored if kind in (1, 4) else colored
     colored[..., 3] = 1
-    tolerance = 1.0 if white > 255 else 0.51
-    return Made(head + body, f"P{kind} of {white}", colored, 8, tolerance, colored if white == 65535 else None)
+    bits = 16 if white > 255 and kind in (2, 5) else 8
+    return Made(head + body, f"P{kind} of {white}", colored, bits, 0.51, colored if white == 65535 else None)
 
 
 def png_file(draw: Draw) -> Made:
@@ -227,11 +227,9 @@ def png_file(draw: Draw) -> Made:
     depth = draw.pick({"gray": (1, 2, 4, 8, 16), "palette": (1, 2, 4, 8)}.get(color, (8, 16)))
     (height, width), (_, samples, _), top = size_of(draw), COLORS[color], (1 << depth) - 1
     values = noise(draw, height, width, samples, top)
-    palette = (
-        noise(draw, 1, 1 << depth, 3, 255)[0].astype(np.uint8) if color == "palette" else np.empty((0, 3), np.uint8)
-    )
-    transparency, alpha = b"", np.ones(1)
+    palette, transparency, alpha = np.empty((0, 3), np.uint8), b"", np.ones(1)
     if color == "palette":
+        palette = noise(draw, 1, 1 << depth, 3, 255)[0].astype(np.uint8)
         clear = noise(draw, 1, draw.between(0, 1 << depth), 1, 255).ravel().astype(np.uint8)
         transparency, alphas = clear.tobytes(), np.append(clear, np.full(256, 255))
         alpha = alphas[values] / 255
@@ -246,9 +244,8 @@ def png_file(draw: Draw) -> Made:
     if samples in (2, 4):
         colored, alpha = colored[..., :-1], colored[..., -1:]
     native = rgba(colored, alpha) if depth == 16 else None
-    return Made(
-        data, f"{color} of {depth} bits, {transparency=}, {interlaced=}", rgba(colored, alpha), depth, 0.51, native
-    )
+    words = f"{color} of {depth} bits, {transparency=}, {interlaced=}"
+    return Made(data, words, rgba(colored, alpha), depth, 0.51, native)
 
 
 FIELDS = {
@@ -262,10 +259,10 @@ def bmp_file(draw: Draw) -> Made:
     size, bits = draw.pick((12, 40, 40, 52, 56, 64, 108, 124)), draw.pick((1, 4, 8, 16, 24, 32))
     (height, width), down = size_of(draw), draw.below(3) == 0 and size > 12
     packing = 3 if bits in (16, 32) and size > 12 and draw.below(2) else 0
-    masks = (
-        draw.pick(FIELDS[bits]) if packing else {16: (0x7C00, 0x3E0, 0x1F, 0)}.get(bits, (0xFF0000, 0xFF00, 0xFF, 0))
-    )
-    masks = masks if size > 52 or not packing else (*masks[:3], 0)
+    masks = (0x7C00, 0x3E0, 0x1F, 0) if bits == 16 else (0xFF0000, 0xFF00, 0xFF, 0)
+    if packing:
+        masks = draw.pick(FIELDS[bits])
+        masks = masks if size > 52 else (*masks[:3], 0)
     words = noise(draw, height, width, 2, 65535).astype(np.uint32)
     values = (words[..., 0] << 16 | words[..., 1]) & ((1 << bits) - 1)
     used, palette, table = 0, np.zeros((256, 3), np.uint8), b""
@@ -278,9 +275,8 @@ def bmp_file(draw: Draw) -> Made:
         table = b"".join(bytes(one[::-1]) + b"\0" * (size > 12) for one in palette[:count])
         colors = palette[values]
     else:
-        fields = [
-            (values & mask) // (mask & -mask) / (mask // (mask & -mask)) if mask else 0 * values + 1 for mask in masks
-        ]
+        units = [(mask, mask & -mask) for mask in masks]
+        fields = [(values & mask) // one / (mask // one) if mask else 0 * values + 1 for mask, one in units]
         colors = np.stack(fields[:3], 2) * 255
     alpha = np.stack(fields[3:], 2) if bits > 8 else None
     stride = (width * bits + 31) // 32 * 4
@@ -294,13 +290,8 @@ def bmp_file(draw: Draw) -> Made:
     head = (head + fields_)[:size].ljust(size, b"\0") if size > 40 else head + fields_[:12] * bool(packing)
     gap = bytes(draw.pick((0, 0, 7)))
     start = 14 + len(head) + len(table) + len(gap)
-    data = (
-        struct.pack("<2sIII", b"BM", 0, 0, 0 if draw.below(4) == 0 and not gap else start)
-        + head
-        + table
-        + gap
-        + lines.tobytes()
-    )
+    data = struct.pack("<2sIII", b"BM", 0, 0, 0 if draw.below(4) == 0 and not gap else start)
+    data += head + table + gap + lines.tobytes()
     says = f"header of {size}, {bits} bits, {packing=}, masks {[hex(mask) for mask in masks]}, {used=}, {down=}"
     return Made(data, says, rgba(colors / 255, alpha), 8, 1.0 if bits > 8 else 0.51)
 
@@ -315,13 +306,10 @@ def gif_file(draw: Draw) -> Made:
     has_global, has_local = draw.pick(((True, False), (True, True), (False, True)))
     background, key = draw.below(1 << bits), draw.below(1 << bits) if draw.below(2) else None
     interlaced, clear = draw.below(3) == 0, 1 << bits
-    order = (
-        [y for first, step in ((0, 8), (4, 8), (2, 4), (1, 2)) for y in range(first, rows, step)]
-        if interlaced
-        else range(rows)
-    )
+    passes = ((0, 8), (4, 8), (2, 4), (1, 2)) if interlaced else ((0, 1),)
+    order = [y for first, step in passes for y in range(first, rows, step)]
     codes: list[int] = []
-    for k, value in enumerate(values[list(order)].ravel().tolist()):
+    for k, value in enumerate(values[order].ravel().tolist()):
         codes += [clear] * (k % (clear - 2) == 0) + [value]
     stream = sum(code << (bits + 1) * k for k, code in enumerate([*codes, clear + 1]))
     body = stream.to_bytes(((bits + 1) * (len(codes) + 1) + 7) // 8, "little")
@@ -336,11 +324,8 @@ def gif_file(draw: Draw) -> Made:
     place = pixels[top : top + rows, left : left + columns]
     place[..., :3] = tables[int(has_local)][values] / 255
     place[..., 3] = 1.0 if key is None else values != key
-    return Made(
-        data,
-        f"{bits} bits, {has_global=}, {has_local=}, {key=}, {interlaced=}, {rows} x {columns} at {top}, {left}",
-        pixels,
-    )
+    words = f"{bits} bits, {has_global=}, {has_local=}, {key=}, {interlaced=}, {rows} x {columns} at {top}, {left}"
+    return Made(data, words, pixels)
 
 
 # -- AVIF --------------------------------------------------------------------------------------------------------------
@@ -371,9 +356,8 @@ def avif_file(draw: Draw) -> Made:
             colors = colors[:, ::-1] if mirror else colors[::-1]
     order = [(b"clap", b"irot", b"imir").index(name) for name in names]
     tolerance = -1.0 if (b"clap" in names and half) or order != sorted(order) else 0.51
-    return Made(
-        with_properties(data, [(name, bodies[name]) for name in names]), f"{names} {half=}", rgba(colors), 8, tolerance
-    )
+    data = with_properties(data, [(name, bodies[name]) for name in names])
+    return Made(data, f"{names} {half=}", rgba(colors), 8, tolerance)
 
 
 def with_properties(data: bytes, properties: list[tuple[bytes, bytes]]) -> bytes:

@@ -37,8 +37,8 @@ from .originals import originals
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
-_POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
-_MOST_PIXELS = 1 << 18
+POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
+MOST_PIXELS = 1 << 18
 _DAMAGES = (bit_flips, *(scan_damage,) * 4, *(splices,) * 3, *(truncation,) * 3)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -216,10 +216,7 @@ class Checker:
         self._file = file
         for name in ("4:2:0", "progressive"):  # compiles, and imports what Pillow needs, before memory is limited
             _reference(stored_jpeg(recode_jpeg(originals()[name], progressive=True)), 3, 8)
-        self._decoders = [
-            Decoder(poison, partial(Flush, at_end=at_end))
-            for poison, at_end in zip(_POISONS, (True, False), strict=True)
-        ]
+        self._decoders = [Decoder(poison, partial(Flush, at_end=at_end)) for poison, at_end in POISONS.items()]
 
     def __call__(self, seed: int) -> str:
         """Return the outcome of a case; raise AssertionError if it is not allowed."""
@@ -231,7 +228,7 @@ class Checker:
         if header["kind"] not in (words.BASELINE, words.PROGRESSIVE, words.RECODED):
             assert not _is_taken(data), "refused, and not by the description of the format"
             return "not ours"
-        if width * height > _MOST_PIXELS:
+        if width * height > MOST_PIXELS:
             return "too large"
         is_recoded = header["kind"] == words.RECODED
         if is_recoded:  # what other files left in scratch steers no pixel
@@ -245,7 +242,7 @@ class Checker:
         assert not is_recoded or (whole.how == words.DONE) == _is_taken(data), f"{whole.how}, unlike the description"
         baseline = header["kind"] == words.BASELINE
         ends = {whole.how} if baseline else {whole.how, part.how}
-        restored = _restored(data, _Flushed()) if is_recoded else data
+        restored = _restored(data) if is_recoded else data
         reference = _reference(restored, channels, scale) if words.DONE in ends else None
         for found, box in ((whole, (0, 0, *whole.pixels.shape[1::-1])), (part, region)):
             if found.how == words.DONE and reference is not None:
@@ -283,40 +280,45 @@ def _is_taken(data: bytes) -> bool:
     return bool(is_ours) and oracle.is_taken(data)
 
 
-class _Flushed:
+class Flushed:
     """NumPy, whose new arrays are flush against a page that cannot be touched."""
 
-    def __init__(self) -> None:
-        self.at_end = True
+    def __init__(self, fill: int, *, at_end: bool) -> None:
+        self._fill, self._at_end, self._made = fill, at_end, list[Flush]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
-    def empty(self, shape: Any, dtype: Any, fill: int = 0xA5) -> Any:
+    def empty(self, shape: Any, dtype: Any, fill: int | None = None) -> Any:
         array = np.broadcast_to(np.zeros((), dtype), shape)
-        memory = Flush(array.nbytes, fill * self.at_end, at_end=self.at_end)
-        return memory.bytes.view(dtype).reshape(array.shape)
+        self._made.append(Flush(array.nbytes, self._fill if fill is None else fill, at_end=self._at_end))
+        return self._made[-1].bytes.view(dtype).reshape(array.shape)
 
     def zeros(self, shape: Any, dtype: Any) -> Any:
         return self.empty(shape, dtype, 0)
 
     def frombuffer(self, data: Any, dtype: Any) -> Any:
-        array = flush(data, at_end=self.at_end).view(dtype)
+        array = self.empty(len(data), np.uint8)
+        array[:] = np.frombuffer(data, np.uint8)
         array.flags.writeable = False  # as NumPy's of bytes, so that no other loop is compiled
-        return array
+        return array.view(dtype)
+
+    def check(self) -> None:
+        assert not any(one.broken() for one in self._made), [one.broken() for one in self._made]
 
 
-def _restored(data: bytes, flushed: _Flushed) -> bytes:
+def _restored(data: bytes) -> bytes:
     """The JPEG of a recoded file, the same in any memory; empty if it has none."""
     found = []
-    vars(recoded)["np"] = flushed
-    for flushed.at_end in (True, False):
+    for fill, at_end in ((0xA5, True), (0, False)):
+        vars(recoded)["np"] = memory = Flushed(fill, at_end=at_end)
         try:
             found.append(stored_jpeg(data))
         except ValueError as error:
             if "memory" in str(error):
                 raise
             found.append(b"")
+        memory.check()
     vars(recoded)["np"] = np
     assert found[0] == found[1], "restored to two files"
     return found[0]

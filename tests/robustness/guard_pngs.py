@@ -1,10 +1,7 @@
 """The PNG decoder with all its memory flush against pages that cannot be touched, as in :mod:`.guard_pages`."""
 
-import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,15 +11,11 @@ from numpy.typing import NDArray
 from gpuimg._decoding import pillow, png
 from gpuimg._decoding.options import DecodeOptions
 
-from ..decoding.pngs import BUILDS, FILTERS
+from ..decoding.pngs import BUILDS, FILTERS, OPTIONS
 from ..decoding.pngs import made as made_file
 from . import formats
-from .guard_pages import Flush
+from .guard_pages import MOST_PIXELS, POISONS, Flushed
 from .mutate import Draw, changed
-
-_MOST_PIXELS = 1 << 18
-_FILLS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
-_OPTIONS = [DecodeOptions(color) for color in ("rgb", "gray", "rgba", "graya")] + [DecodeOptions(alpha="black")]
 
 
 def file(seed: int) -> bytes:
@@ -32,7 +25,8 @@ def file(seed: int) -> bytes:
         return formats.mutation("png", seed)[0]
     filters = [draw.pick(FILTERS) for _ in range(draw.between(1, 6))]
     size = draw.between(1, 60), draw.between(1, 60)
-    data = made_file(np.random.default_rng(seed), *size, *draw.pick(BUILDS), filters, part=draw.between(20, 3000))
+    build, part = draw.pick(BUILDS), draw.between(1, draw.pick((400, 3000)))
+    data = made_file(np.random.default_rng(seed), *size, *build, filters, part=part)
     if draw.below(2):
         data = changed(draw, data)[0]
         if draw.below(3):
@@ -40,37 +34,16 @@ def file(seed: int) -> bytes:
     return data
 
 
-def _numpy(made: list[Flush], fill: int, *, at_end: bool) -> SimpleNamespace:
-    """NumPy, except that arrays which the decoder makes are flush against a page that cannot be touched."""
-
-    def empty(shape: int | Sequence[int], dtype: Any, fill: int = fill) -> NDArray[Any]:
-        count = math.prod(np.atleast_1d(shape).tolist())
-        made.append(Flush(count * np.dtype(dtype).itemsize, fill, at_end=at_end))
-        found: NDArray[Any] = made[-1].bytes.view(dtype).reshape(shape)
-        return found
-
-    def frombuffer(data: Any, dtype: Any) -> NDArray[Any]:
-        found = empty(len(data), dtype)
-        found[:] = np.frombuffer(data, dtype)
-        return found
-
-    return SimpleNamespace(**vars(np) | {"empty": empty, "zeros": partial(empty, fill=0), "frombuffer": frombuffer})
-
-
 def _pixels(data: bytes, options: DecodeOptions, region: Any, fill: int, at_end: bool) -> NDArray[np.uint8] | None:
     """The pixels of a region; None where the decoder leaves the file to Pillow."""
-    made: list[Flush] = []
-    memory = _numpy(made, fill, at_end=at_end)
+    memory = Flushed(fill, at_end=at_end)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(png, "np", memory)
-        part = png.part_of(data, options, region)
-        out = None
+        part, out = png.part_of(data, options, region), None
         if part is not None:
-            out = memory.empty(math.prod(part.shape), np.uint8)
-            part.write(out)
-            out = out.reshape(part.shape)
-    broken = [one for memory in made if (one := memory.broken())]
-    assert not broken, broken
+            out = memory.empty(part.shape, np.uint8)
+            part.write(out.reshape(-1))
+    memory.check()
     return out
 
 
@@ -82,16 +55,16 @@ def _outcome(seed: int) -> str:
     """Return the outcome of a case; raise AssertionError if it is not allowed."""
     data, draw = file(seed), Draw(~seed)
     try:
-        header = pillow.read_header(data, _MOST_PIXELS)
+        header = pillow.read_header(data, MOST_PIXELS)
     except ValueError:
         return "refused by its header"
     if header.codec != "png":
         return "no PNG"
-    options = draw.pick(_OPTIONS)
+    options = draw.pick(OPTIONS)
     x0, y0 = draw.below(header.width), draw.below(header.height)
     region = np.array([x0, y0, draw.between(x0 + 1, header.width), draw.between(y0 + 1, header.height)])
-    whole = [_pixels(data, options, None, *how) for how in _FILLS.items()]
-    part = [_pixels(data, options, region, *how) for how in _FILLS.items()]
+    whole = [_pixels(data, options, None, *how) for how in POISONS.items()]
+    part = [_pixels(data, options, region, *how) for how in POISONS.items()]
     for one, other in (whole, part):
         assert (one is None) == (other is None), "left to Pillow or not"
         assert one is None or np.array_equal(one, other), "pixels depend on what memory held before"
