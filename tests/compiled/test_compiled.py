@@ -26,7 +26,7 @@ y = gpuimg.adjust_brightness(gpuimg.resize(x, (3, 4)), 1.5).array()
 print(int(y.min()), int(y.max()), NativeFunction.compile_count)
 """
 DRAW = "import gpuimg; print(gpuimg.Rng(0, indices=[5]).words()[0, 0])"  # one small function
-
+Drawn = tuple[str, str, bytes]
 
 IMPORTS = """
 import gpuimg.kernels.cpu.batch
@@ -119,7 +119,7 @@ def test_next_process_reads_what_was_compiled(python: Forks, tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def drawn(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, bytes]:
+def drawn(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     """Return the result of a small function, and its cache file's name and content."""
     folder = tmp_path_factory.mktemp("drawn")
     number = run(python, DRAW, folder)
@@ -127,28 +127,21 @@ def drawn(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     return number, path.name, path.read_bytes()
 
 
-def other(content: bytes) -> bytes:
-    """A file whose checksum is right, and which is not what is looked for."""
-    pickled = pickle.dumps(("not", "machine", "code"))
-    return hashlib.sha256(pickled).digest() + pickled
-
-
+OTHER = pickle.dumps(("not", "machine", "code"))
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut off": lambda content: content[: len(content) // 2],
     "one bit": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
     "empty": lambda content: b"",
-    "another make": other,
+    "another make": lambda content: hashlib.sha256(OTHER).digest() + OTHER,  # whose checksum is right
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_files_are_made_again(
-    python: Forks, damage: Callable[[bytes], bytes], drawn: tuple[str, str, bytes], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_made_again(damage: str, python: Forks, drawn: Drawn, tmp_path: Path) -> None:
     number, name, content = drawn
     path = tmp_path / "gpuimg" / name
     path.parent.mkdir()
-    path.write_bytes(damage(content))
+    path.write_bytes(DAMAGES[damage](content))
     assert run(python, DRAW, tmp_path) == number
     assert hashlib.sha256(path.read_bytes()[32:]).digest() == path.read_bytes()[:32]
     made = path.stat().st_mtime_ns
@@ -165,7 +158,7 @@ warnings.simplefilter("{}", RuntimeWarning)
 """
 
 
-def test_where_nothing_can_be_written(python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path) -> None:
+def test_where_nothing_can_be_written(python: Forks, drawn: Drawn, tmp_path: Path) -> None:
     """Kernels are compiled each time, except for those that are there, as in an image that was warmed."""
     number, name, content = drawn
     said = run(python, NOWHERE.format("always") + DRAW, tmp_path)
@@ -280,15 +273,12 @@ def halved(x: Any) -> Any:
 
 
 CACHEABLE: dict[str, tuple[Callable[..., Any], bool]] = {
-    "constants": (lambda x: x * HALF + 1.0, True),
-    "math and numpy": (lambda x: np.float32(np.exp(x)) + abs(x), True),
-    "another compiled function": (lambda x: halved(x), True),
-    "an array": (lambda x: x * TABLE[0], False),
-    "another module": (lambda x: os.getpid(), False),
-    "a plain function": (lambda x: loop_of(x), False),
+    "constants": (lambda x: x * HALF + 1.0, True), "math and numpy": (lambda x: np.float32(np.exp(x)) + abs(x), True),
+    "another compiled function": (lambda x: halved(x), True), "an array": (lambda x: x * TABLE[0], False),
+    "another module": (lambda x: os.getpid(), False), "a plain function": (lambda x: loop_of(x), False),
     "a default": (lambda x, factor=2.0: x * factor, True),
     "an array as default": (lambda x, table=TABLE: x * table[1], False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CACHEABLE)

@@ -62,9 +62,8 @@ def test_damaged_lists_are_no_limit(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("quota", "environment", "count", "said"),
     [
-        ("max 100000", {}, 16, "may run on: 16"),
-        ("150000 100000", {}, 2, "1.5 cores"),
-        ("10000 100000", {}, 1, "0.1 cores"),
+        ("max 100000", {}, 16, "may run on: 16"), ("150000 100000", {}, 2, "1.5 cores"),
+        ("10000 100000", {}, 1, "0.1 cores"), ("max 100000", STEP, 16, "may run on: 16"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "4"}, 4, "16, for 4 processes (LOCAL_WORLD_SIZE)"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "5"}, 3, "LOCAL_WORLD_SIZE"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "many"}, 16, "may run on: 16"),
@@ -72,10 +71,9 @@ def test_damaged_lists_are_no_limit(tmp_path: Path, text: str) -> None:
         ("max 100000", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8, "OMPI_COMM_WORLD_LOCAL_SIZE"),
         ("max 100000", {"SLURM_NTASKS_PER_NODE": "8"}, 16, "may run on: 16"),  # not in a step
         ("max 100000", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS_PER_NODE": "8"}, 2, "SLURM_NTASKS_PER_NODE"),
-        ("max 100000", STEP, 16, "may run on: 16"),
         ("max 100000", STEP | {"SLURM_STEP_TASKS_PER_NODE": "2"}, 3, "SLURM_CPUS_PER_TASK"),
     ],
-)
+)  # fmt: skip
 def test_share(tmp_path: Path, quota: str, environment: dict[str, str], count: int, said: str) -> None:
     files = {"cg/cpu.max": quota}
     found = share(16, environment, machine(tmp_path, "0::/\n", MOUNT_2.format("/", "/cg"), files))

@@ -297,6 +297,5 @@ def made(rng: Rng, most: int = 60) -> bytes:
     intervals = [int(rng.choice((0, 0, 0, 1, 2, 7, 100))) for _ in range(int(rng.integers(1, 4)))]
     longest = int(rng.choice((1, 2, 5, _LONGEST_RUN, _LONGEST_RUN)))
     image = picture(rng, height, width, factors)
-    return written(
-        image, script(rng, len(factors)), intervals, longest, b"\0" + bytes((int(rng.choice((1, 3, 20))),)) * 64
-    )
+    scans, step = script(rng, len(factors)), int(rng.choice((1, 3, 20)))
+    return written(image, scans, intervals, longest, b"\0" + bytes((step,)) * 64)

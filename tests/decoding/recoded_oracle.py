@@ -1,11 +1,11 @@
 """A reader of recoded JPEGs in plain Python, as docs/recoded-jpeg.md describes them, and changes of such files."""
 
+import io
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from .jpegs import header_segments
 HEAD = struct.Struct("<8sIIIIBBBB")
 LAST = struct.Struct("<IQBH")  # at the start of the last part
 _WORD = (1 << 64) - 1
+Shapes: TypeAlias = list[tuple[int, int]]
+Codes: TypeAlias = list[dict[str, int]]
 
 
 def checksum(data: bytes) -> int:
@@ -88,7 +90,7 @@ def parts_of(data: bytes) -> Recoded:
     return Recoded(head, data[HEAD.size : HEAD.size + size], segments, data[begin + stops[-1] :])
 
 
-def shapes_of(parts: Recoded) -> list[list[tuple[int, int]]]:
+def shapes_of(parts: Recoded) -> list[Shapes]:
     """Of each segment, the rows and columns of blocks of each component."""
     frame = next(body for marker, body in header_segments(parts.header) if marker in (0xC0, 0xC1))
     height, width, count = struct.unpack_from(">HHB", frame, 1)
@@ -101,7 +103,7 @@ def shapes_of(parts: Recoded) -> list[list[tuple[int, int]]]:
     return [[(here * down, columns * across) for across, down in blocks] for here in heights]
 
 
-def codes_of(parts: Recoded) -> list[dict[str, int]]:
+def codes_of(parts: Recoded) -> Codes:
     """The tables of a file's 18 runs: symbols by their canonical codes."""
     _, luma, chroma, _ = parts.head[5:]
     return [_codes(one) for one in (*lengths()[luma, 0], *lengths()[chroma, 1])]
@@ -135,89 +137,67 @@ def _codes(sizes: Any) -> dict[str, int]:
     return found
 
 
-class Streams:
-    """Four streams, from which symbols come in turn."""
-
-    def __init__(self, streams: list[Iterator[str]]) -> None:
-        self._bits = streams
-
-    def symbols(self, codes: dict[str, int], n: int) -> list[int]:
-        """The next symbols of a table; the first one is from the first stream."""
-        found = []
-        for k in range(n):
-            code = next(self._bits[k % 4])
-            while code not in codes:
-                code += next(self._bits[k % 4])
-            found.append(codes[code])
-        return found
-
-
-class Planes:
-    """Bits, lowest first, in lists that each begin at a byte."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def take(self, n: int) -> list[int]:
-        """The next list of ``n`` bits."""
-        part = self._data[self._at : self._at + (n + 7) // 8]
-        self._at += (n + 7) // 8
-        return [part[k >> 3] >> (k & 7) & 1 for k in range(n)]
-
-    def is_done(self) -> bool:
-        return self._at == len(self._data)
-
-
-def _segment(data: bytes, shapes: list[tuple[int, int]], codes: list[dict[str, int]]) -> list[NDArray[np.int16]]:
+def _segment(data: bytes, shapes: Shapes, codes: Codes) -> list[NDArray[np.int16]]:
     form = struct.Struct("<4I" if len(data) >= 1 << 16 else "<4H")
     sizes, at, streams = form.unpack_from(data, 4), 4 + form.size, []
     for size in sizes:
         assert at + size <= len(data)
         streams.append(iter("".join(f"{byte:08b}" for byte in data[at : at + size])))
         at += size
-    planes = Planes(data[at:])
-    found, values = read(Streams(streams), planes, shapes, codes)
-    assert planes.is_done()
+    planes = io.BytesIO(data[at:])
+
+    def symbols(codes: dict[str, int], n: int) -> list[int]:
+        """The next symbols of a table, from the four streams in turn."""
+        found = []
+        for k in range(n):
+            code = next(streams[k % 4])
+            while code not in codes:
+                code += next(streams[k % 4])
+            found.append(codes[code])
+        return found
+
+    def take(n: int) -> list[int]:
+        """The next list of bits, lowest first, which begins at a byte."""
+        part = planes.read((n + 7) // 8)
+        return [part[k >> 3] >> (k & 7) & 1 for k in range(n)]
+
+    found, values = read(symbols, take, shapes, codes)
+    assert not planes.read()
     assert max(len(list(rest)) for rest in streams) < 8
     assert max(map(abs, values), default=0) < 1024
     return found
 
 
-def read(
-    source: Any, planes: Any, shapes: list[tuple[int, int]], codes: list[dict[str, int]]
-) -> tuple[list[NDArray[np.int16]], list[int]]:
-    """The coefficients of a segment, and its values, of symbols and planes."""
+def read(symbols: Any, take: Any, shapes: Shapes, codes: Codes) -> tuple[list[NDArray[np.int16]], list[int]]:
+    """The coefficients of a segment, and its values, of the next symbols of a table and the next bits."""
     counts = [height * width for height, width in shapes]
-    masks: list[int] = []
-    dc_sizes: list[int] = []
+    masks, dc_sizes, differences = list[int](), list[int](), list[int]()
     for first, n in ((0, counts[0]), (9, sum(counts[1:]))):
-        heads = source.symbols(codes[first], n)
+        heads = symbols(codes[first], n)
         found = [0] * n
         for r in range(8):
             those = [b for b, head in enumerate(heads) if head >> 4 > r]
-            for b, symbol in zip(those, source.symbols(codes[first + 1 + r], len(those)), strict=True):
+            for b, symbol in zip(those, symbols(codes[first + 1 + r], len(those)), strict=True):
                 found[b] |= symbol << 8 * r
         masks += found
         dc_sizes += [head & 15 for head in heads]
-    bits = iter(planes.take(sum(dc_sizes)))
-    differences = []
+    bits = iter(take(sum(dc_sizes)))
     for size in dc_sizes:
         value = sum(next(bits) << k for k in range(size))
         differences.append(value if not size or value >> size - 1 else value - (1 << size) + 1)
     n = sum(mask.bit_count() for mask in masks)
-    signs = planes.take(n)
-    values = [-v if sign else v for v, sign in zip(_magnitudes(planes, n), signs, strict=True)]
+    signs = take(n)
+    values = [-v if sign else v for v, sign in zip(_magnitudes(take, n), signs, strict=True)]
     left, out, b = iter(values), list[NDArray[np.int16]](), 0
     for height, width in shapes:
         part = np.zeros((height, width, 64), np.int16)
-        for y in range(height):
-            for x in range(width):
-                before = int(part[y, x - 1, 0] if x else part[y - 1, 0, 0] if y else 0)
-                part[y, x, 0] = wrapped(before + differences[b])
-                for k in range(64):
-                    if masks[b] >> k & 1:
-                        part[y, x, k] = wrapped(next(left))
-                b += 1
+        for y, x in np.ndindex(height, width):
+            before = int(part[y, x - 1, 0] if x else part[y - 1, 0, 0] if y else 0)
+            part[y, x, 0] = wrapped(before + differences[b])
+            for k in range(64):
+                if masks[b] >> k & 1:
+                    part[y, x, k] = wrapped(next(left))
+            b += 1
         out.append(part)
     return out, values
 
@@ -226,9 +206,7 @@ def wrapped(value: int) -> int:
     return (value + (1 << 15)) % (1 << 16) - (1 << 15)
 
 
-def drawn(
-    random: Any, ones: float, shapes: list[tuple[int, int]], codes: list[dict[str, int]]
-) -> tuple[list[bytes], bytes, int]:
+def drawn(random: Any, ones: float, shapes: Shapes, codes: Codes) -> tuple[list[bytes], bytes, int]:
     """Streams and planes of random symbols and bits, as a reader takes them; and the largest magnitude, of any size."""
     streams, planes = [list[str]() for _ in range(4)], list[Any]()
 
@@ -242,7 +220,7 @@ def drawn(
         planes.append([random.random() < ones for _ in range(n)])
         return list(map(int, planes[-1]))
 
-    _, values = read(SimpleNamespace(symbols=symbols), SimpleNamespace(take=take), shapes, codes)
+    _, values = read(symbols, take, shapes, codes)
     packed = [np.packbits(np.array(one, bool), bitorder="little").tobytes() for one in planes]
     coded = [np.packbits(np.array(list("".join(one))) == "1").tobytes() for one in streams]
     return coded, b"".join(packed), max(map(abs, values), default=0)
@@ -254,15 +232,15 @@ def put_together(streams: list[bytes], planes: bytes, sizes: Sequence[int] = ())
     return struct.pack("<I4I" if len(data) + 12 >= 1 << 16 else "<I4H", 0, *(sizes or map(len, streams))) + data
 
 
-def _magnitudes(planes: Any, n: int) -> list[int]:
+def _magnitudes(take: Any, n: int) -> list[int]:
     found = [1] * n
     those = list(range(n))
     for bit in range(3):
-        larger = planes.take(len(those))
+        larger = take(len(those))
         those = [k for k, one in zip(those, larger, strict=True) if one]
-        for k, one in zip(those, planes.take(len(those)), strict=True):
+        for k, one in zip(those, take(len(those)), strict=True):
             found[k] = (found[k] if bit else 0) & (1 << bit) - 1 | one << bit | 2 << bit
     if those:
-        for k, upper in zip(those, _magnitudes(planes, len(those)), strict=True):
+        for k, upper in zip(those, _magnitudes(take, len(those)), strict=True):
             found[k] = found[k] & 7 | upper << 3
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding import exif
@@ -17,6 +17,7 @@ from .. import references
 from ..fakecuda import FakeGpu
 from ..fakecuda.work import epoch, load
 from ..libraries import cases
+from ..robustness.jpegs import turned
 from ..samples import file_of, with_orientation
 from .jpegs import SAMPLINGS, SCALES, encoded, pillow_pixels
 from .test_jpeg import THEIRS
@@ -52,20 +53,13 @@ def weights(start: float, length: float, count: int, factor: float, shift: float
     return mixed
 
 
-def upright(pixels: Pixels, like: Image.Image) -> Pixels:
-    image = Image.fromarray(pixels)
-    image.info["exif"] = like.info["exif"]
-    return np.asarray(ImageOps.exif_transpose(image))
-
-
 @pytest.mark.parametrize("value", range(1, 9))
 def test_resized_crops_of_every_orientation(value: int, photo: Image.Image) -> None:
     """Pillow's scaled image, turned, and resampled by the formula: what rounding a side up adds lies at one end."""
     rng = np.random.default_rng()
     data = encoded(photo.resize((203, 157)), exif=with_orientation(value))
-    raw = Image.open(io.BytesIO(data))
     height, width = gi.image_info(data)[:2]
-    near = upright(np.add.outer(*map(np.arange, raw.size[::-1])).astype(np.int32), raw)  # 0 at the origin
+    near = turned(np.add.outer(np.arange(157), np.arange(203)), value)  # 0 at the origin
     far = near[0, 0] > near[-1, 0], near[0, 0] > near[0, -1]  # axes whose first pixels are the file's last ones
     for draft, scale in ((1.0, 2), (1.5, 4)):
         h, w = int(rng.integers(108, height + 1)), int(rng.integers(108, width + 1))
@@ -73,14 +67,12 @@ def test_resized_crops_of_every_orientation(value: int, photo: Image.Image) -> N
         size = int(min(h, w) / draft * scale / 8)
         x = gi.resized_crop(gi.open_batch([data], device="cpu", draft=draft), top, left, h, w, (size, size))
         assert scale_of(x) == scale
-        turned = references.to_unit(upright(pillow_pixels(data, 3, scale), raw))
-        shifts = [
-            stored - side * scale / 8 if end else 0.0
-            for stored, side, end in zip(turned.shape, (height, width), far, strict=False)
-        ]
-        down = weights(top, h, size, scale / 8, shifts[0], turned.shape[0])
-        across = weights(left, w, size, scale / 8, shifts[1], turned.shape[1])
-        expected = np.einsum("yi,xj,ijc->yxc", down, across, turned, optimize=True)
+        pixels = references.to_unit(turned(pillow_pixels(data, 3, scale), value))
+        stored = pixels.shape[:2]
+        shifts = (np.array(stored) - np.array([height, width]) * scale / 8) * far
+        down = weights(top, h, size, scale / 8, shifts[0], stored[0])
+        across = weights(left, w, size, scale / 8, shifts[1], stored[1])
+        expected = np.einsum("yi,xj,ijc->yxc", down, across, pixels, optimize=True)
         np.testing.assert_allclose(x.array("float32")[0], expected, rtol=0, atol=2e-5)
 
 
@@ -106,11 +98,8 @@ def scale_of(x: gi.Batch, i: int = 0) -> int:
         (1.0, (75, 60), 2), (3, (25, 20), 2), (1000, (8, 8), 8), (1.0, (8, 240), 8), (1.0, (300, 8), 8),
     ],
 )  # fmt: skip
-def test_the_scale_leaves_as_much_shrinking(
-    draft: float | None, size: tuple[int, int], scale: int, photo: Image.Image
-) -> None:
-    width, height = size
-    assert scale_of(gi.resize(gi.open_batch([encoded(photo)], device="cpu", draft=draft), (height, width))) == scale
+def test_the_scale_leaves_as_much_shrinking(draft: Any, size: tuple[int, int], scale: int, photo: Image.Image) -> None:
+    assert scale_of(gi.resize(gi.open_batch([encoded(photo)], device="cpu", draft=draft), size[::-1])) == scale
 
 
 CHAINS: dict[str, tuple[int, Callable[[gi.Batch], gi.Batch]]] = {
@@ -266,9 +255,7 @@ def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 @cases("numba_cuda", "damaged", [pytest.param((), id="good"), pytest.param((0, 2), id="damaged")])
-def test_a_gpu_loads(
-    gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_loads(gpu: FakeGpu, photo: Image.Image, damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""
     files = [encoded(photo.resize((60 + 9 * k % 50, 40 + 7 * k % 60)), SAMPLINGS[k % 5]) for k in range(12)]
     files[5:7] = [encoded(photo.resize((90, 70)), exif=with_orientation(6)), file_of(photo.resize((50, 40)), "PNG")]

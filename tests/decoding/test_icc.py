@@ -50,18 +50,10 @@ def profile(space: bytes = b"RGB ") -> bytes:
     return header.ljust(128, b"\0") + struct.pack(">I", len(tags)) + table + body
 
 
-def encoded(image: Image.Image, form: str, icc: bytes | None, **options: Any) -> bytes:
-    return file_of(image, form, icc_profile=icc, **options)
-
-
 def by_formula(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """P3 with a gamma to sRGB, of 0 to 255."""
-    linear = (pixels / 255) ** GAMMA @ P3.T @ np.linalg.inv(SRGB).T
-    linear = np.clip(linear, 0, 1)
-    shown: NDArray[np.float64] = 255 * np.where(
-        linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
-    )
-    return shown
+    linear = np.clip((pixels / 255) ** GAMMA @ P3.T @ np.linalg.inv(SRGB).T, 0, 1)
+    return 255 * np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
 def by_pillow(data: bytes, mode: str = "RGB") -> NDArray[np.uint8]:
@@ -84,17 +76,17 @@ def decoded(data: bytes, **options: Any) -> NDArray[np.uint8]:
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "JPEG", "WEBP", "AVIF"])
 def test_colors_are_those_of_the_profile(form: str, image: Image.Image) -> None:
     lossless = {"lossless": True} if form == "WEBP" else {}
-    data = encoded(image, form, profile(), **lossless)
+    data = file_of(image, form, icc_profile=profile(), **lossless)
     with Image.open(io.BytesIO(data)) as opened:
         stored = np.asarray(opened.convert("RGB"))
     pixels = decoded(data, icc="srgb")
     assert np.abs(pixels - by_formula(stored)).max() <= 2.0  # LittleCMS computes with 16 bits, of rounded primaries
     np.testing.assert_array_equal(pixels, by_pillow(data))
-    np.testing.assert_array_equal(decoded(data), decoded(encoded(image, form, None, **lossless)))
+    np.testing.assert_array_equal(decoded(data), decoded(file_of(image, form, icc_profile=None, **lossless)))
 
 
 def test_files_of_a_batch_that_have_none_are_as_ever(image: Image.Image) -> None:
-    files = [encoded(image, "JPEG", icc) for icc in (None, profile(), None)]
+    files = [file_of(image, "JPEG", icc_profile=icc) for icc in (None, profile(), None)]
     found = gi.decode_batch(files, device="cpu", icc="srgb")
     plain = decoded(files[0])
     np.testing.assert_array_equal(found[0], plain)
@@ -103,10 +95,10 @@ def test_files_of_a_batch_that_have_none_are_as_ever(image: Image.Image) -> None
 
 
 def test_gray(image: Image.Image) -> None:
-    data = encoded(image, "PNG", profile())
+    data = file_of(image, "PNG", icc_profile=profile())
     expected = by_formula(np.asarray(image)) @ [0.299, 0.587, 0.114]
     assert np.abs(decoded(data, icc="srgb", color="gray")[..., 0] - expected).max() <= 2.5
-    data = encoded(image.convert("L"), "JPEG", profile(b"GRAY"))
+    data = file_of(image.convert("L"), "JPEG", icc_profile=profile(b"GRAY"))
     pixels = decoded(data, icc="srgb")
     np.testing.assert_array_equal(pixels, by_pillow(data, "L"))
     assert np.abs(pixels.astype(int) - decoded(data)).max() >= 2
@@ -114,7 +106,7 @@ def test_gray(image: Image.Image) -> None:
 
 def test_alpha_is_kept(image: Image.Image) -> None:
     image.putalpha(Image.fromarray((np.arange(61 * 87).reshape(61, 87) % 256).astype(np.uint8)))
-    data = encoded(image, "PNG", profile())
+    data = file_of(image, "PNG", icc_profile=profile())
     pixels = decoded(data, icc="srgb", color="rgba")
     np.testing.assert_array_equal(pixels[..., :3], by_pillow(data))
     np.testing.assert_array_equal(pixels[..., 3], np.asarray(image)[..., 3])
@@ -122,19 +114,19 @@ def test_alpha_is_kept(image: Image.Image) -> None:
 
 @pytest.mark.parametrize("icc", [b"no profile", profile()[:150], bytes(128)])
 def test_damaged_profiles(icc: bytes, image: Image.Image) -> None:
-    data = encoded(image, "JPEG", icc)
+    data = file_of(image, "JPEG", icc_profile=icc)
     assert decoded(data).shape == (61, 87, 3)
     with pytest.raises(gi.DecodeError, match="ICC profile cannot be used"):
         decoded(data, icc="srgb")
 
 
 def test_a_profile_of_other_colors_is_ignored(image: Image.Image) -> None:
-    data = encoded(image, "JPEG", profile(b"GRAY"))
+    data = file_of(image, "JPEG", icc_profile=profile(b"GRAY"))
     np.testing.assert_array_equal(decoded(data, icc="srgb"), decoded(data))
 
 
 def test_open_batch_load_and_prepare(image: Image.Image, tmp_path: Path) -> None:
-    data = encoded(image, "JPEG", profile(), quality=95, subsampling=0)
+    data = file_of(image, "JPEG", icc_profile=profile(), quality=95, subsampling=0)
     expected = decoded(data, icc="srgb")
     crop = gi.crop(gi.open_batch([data], device="cpu", icc="srgb"), 10, 20, 30, 40).array("uint8")
     np.testing.assert_array_equal(crop[0], expected[10:40, 20:60])

@@ -146,9 +146,7 @@ MADE: dict[str, Callable[[bytes], bytes]] = {
     "Huffman tables 3 and 1": lambda data: with_table_ids(data, {0: 3, 1: 1}),
     "fill bytes": filled,
     "comments": lambda data: with_segments(data, (0xFE, b"a comment"), (0xFE, b"")),
-    "other applications": lambda data: with_segments(
-        data, (0xE2, b"x" * 5000), (0xEF, b"\xff\xda\xff\xc0"), (0xE0, b"")
-    ),
+    "applications": lambda data: with_segments(data, (0xE2, b"x" * 5000), (0xEF, b"\xff\xda\xff\xc0"), (0xE0, b"")),
     "no JFIF": lambda data: with_colors(data, False, -1, b"\1\2\3"),
     "ids from 0": lambda data: with_colors(data, False, -1, b"\0\1\2"),
     "ids of letters": lambda data: with_colors(data, True, -1, b"RGB"),

@@ -112,9 +112,7 @@ TEXTS: list[tuple[bytes, bytes, bytes, Image.Exif | None, int]] = [
 
 
 @pytest.mark.parametrize(("name", "key", "text", "block", "value"), TEXTS)
-def test_orientation_in_text_of_a_png(
-    name: bytes, key: bytes, text: bytes, block: Image.Exif | None, value: int
-) -> None:
+def test_orientation_in_text_of_a_png(name: bytes, key: bytes, text: bytes, block: Any, value: int) -> None:
     plain = file_of(smooth(HEIGHT, WIDTH), "PNG", **({} if block is None else {"exif": block}))
     data = plain[:33] + text_chunk(name, key, text) + plain[33:]
     np.testing.assert_array_equal(shown(data), upright_pixels(data))

@@ -59,9 +59,6 @@ def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     png.inflater.cache_clear()
 
 
-# -- pixels ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("filters", [*((kind,) for kind in FILTERS), tuple(FILTERS), (4, 3, 1, 2, 0)], ids=str)
 @pytest.mark.parametrize(("color", "depth"), BUILDS)
 def test_every_build_and_filter(color: str, depth: int, filters: tuple[int, ...], rng: np.random.Generator) -> None:
@@ -126,9 +123,8 @@ def test_a_transparent_color(color: str, depth: int, interlaced: bool, rng: np.r
     whole = of_file(data, DecodeOptions("rgba"))
     np.testing.assert_array_equal(whole, np.dstack([shown, np.where(clear, 0, 255)]))
     for alpha, level in (("black", 0), ("white", 255)):
-        np.testing.assert_array_equal(
-            of_file(data, DecodeOptions(alpha=alpha)), np.where(clear[..., None], level, shown)
-        )
+        laid = of_file(data, DecodeOptions(alpha=alpha))
+        np.testing.assert_array_equal(laid, np.where(clear[..., None], level, shown))
     np.testing.assert_array_equal(of_file(data, DecodeOptions()), shown)
     if depth == 16:
         deep = of_file(data, DecodeOptions("rgba", depth="native"))
@@ -163,9 +159,6 @@ def test_crops_of_turned_files(orientation: int, rng: np.random.Generator, infla
         np.testing.assert_array_equal(x.array()[0], whole[top : top + height, left : left + width])
 
 
-# -- damage and limits -------------------------------------------------------------------------------------------------
-
-
 def outcome(data: bytes, options: DecodeOptions = PLAIN) -> tuple[str, Any]:
     """What Pillow's decoder makes of a file: a reason, or pixels."""
     try:
@@ -195,10 +188,8 @@ def test_damage_below_a_crop_is_found(rng: np.random.Generator, inflater: str) -
     data = file_of(rng.integers(0, 256, (60, 50, 3), np.uint8), "PNG")
     at = data.index(b"IDAT")
     end = at + 4 + int.from_bytes(data[at - 4 : at], "big")
-    data = data[: at - 4] + b"".join(
-        png_chunk(b"IDAT", body) for body in (data[at + 4 : end - 99], data[end - 99 : end])
-    )
-    data += png_chunk(b"IEND", b"")
+    bodies = data[at + 4 : end - 99], data[end - 99 : end]
+    data = data[: at - 4] + b"".join(png_chunk(b"IDAT", body) for body in bodies) + png_chunk(b"IEND", b"")
     end += 12
     for place in (end - 2, end - 80, end - 102):  # the checksum, pixels, and the name of the last chunk of pixels
         broken = data[:place] + bytes([data[place] ^ 8]) + data[place + 1 :]
@@ -213,14 +204,11 @@ def test_damage_below_a_crop_is_found(rng: np.random.Generator, inflater: str) -
 def with_rows(rows: bytes, **header: int) -> bytes:
     """A gray file of 8 x 8 with these bytes for its rows."""
     head = struct.pack(">IIBBBBB", header.get("width", 8), header.get("height", 8), 8, 0, 0, 0, 0)
-    return SIGNATURE + b"".join(
-        png_chunk(*chunk) for chunk in ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
-    )
+    chunks = (b"IHDR", head), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")
+    return SIGNATURE + b"".join(png_chunk(*chunk) for chunk in chunks)
 
 
-@pytest.mark.parametrize(
-    "rows", [bytes(71), bytes(73), bytes(0), b"\5" + bytes(71), bytes(63) + b"\xff" + bytes(8), bytes(720)]
-)
+@pytest.mark.parametrize("rows", [*map(bytes, (0, 71, 73, 720)), b"\5" + bytes(71), bytes(63) + b"\xff" + bytes(8)])
 def test_rows_that_are_not_those_of_the_header(rows: bytes, inflater: str) -> None:
     assert part_of(with_rows(rows), PLAIN) is None
     assert_as_pillow(with_rows(rows))
@@ -233,19 +221,12 @@ def test_irregular_files_end_as_with_pillows_open(rng: np.random.Generator) -> N
     text, middle = png_chunk(b"tEXt", b"k\0v"), plain.index(b"IDAT") + 8 + 50
     for data in (plain[:33] + text + plain[33:], plain[:end] + text + plain[end:]):
         assert part_of(data, PLAIN) is not None
-    for data in (
-        plain[:end],
-        plain[:end] + b"\0\0\0\0\0\1\2\3junk",
-        plain[:33] + key + plain[33:],
-        plain[:33] + key[:-1] + b"?" + plain[33:],  # with another checksum
-        plain[:33] + png_chunk(b"tRNS", b"\7") + plain[33:],
-        plain[:middle] + text + plain[middle:],  # between two IDAT chunks
-        plain[:middle] + png_chunk(b"abCd", b"") + plain[middle:],
-        plain[:8] + text + plain[8:],  # before the header
-        plain[:33] + plain[8:33] + plain[33:],  # two headers
-        plain[:29] + bytes(4) + plain[33:],  # with another checksum of the header
-        plain.replace(b"IDAT", b"IDA\1"),
-    ):
+    irregular = [plain[:end], plain[:end] + b"\0\0\0\0\0\1\2\3junk", plain.replace(b"IDAT", b"IDA\1")]
+    irregular.append(plain[:29] + bytes(4) + plain[33:])  # with another checksum of the header
+    keys = key, key[:-1] + b"?", png_chunk(b"tRNS", b"\7")
+    irregular += [plain[:33] + one + plain[33:] for one in (*keys, plain[8:33])]  # of which one is a second header
+    irregular += [plain[:middle] + one + plain[middle:] for one in (text, png_chunk(b"abCd", b""))]  # between two IDAT
+    for data in (*irregular, plain[:8] + text + plain[8:]):  # before the header
         found = gi.decode_batch([data], on_error="fill", device="cpu")
         try:
             pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))

@@ -213,9 +213,8 @@ def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for most in (1 << 20, 4096):
         monkeypatch.setattr(native_read, "_MOST_ROOM", most)
         found = ChunkReader().read([*spans, paths[4]])
-        assert [bytes(data) for data in found[:-1]] == [
-            content(paths[file])[offset : offset + size] for file, offset, size in wanted
-        ]
+        expected = [content(paths[file])[offset : offset + size] for file, offset, size in wanted]
+        assert [bytes(data) for data in found[:-1]] == expected
         assert bytes(found[-1]) == content(paths[4])
     cut: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]  # after the end
     short, whole, none = ChunkReader().read(cut)

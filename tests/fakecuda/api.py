@@ -92,14 +92,8 @@ class Cuda:
     def left(self) -> dict[str, int]:
         """What was made and is not destroyed yet; modules are never unloaded."""
         memory = sum(self.order.allocated(device) for device in range(DEVICES))
-        return {
-            "streams": len(self._streams),
-            "events": len(self._events),
-            "bytes": memory,
-            "pinned": len(self._pinned),
-        }
-
-    # -- devices and contexts ----------------------------------------------------------------------------------
+        counts = {"streams": len(self._streams), "events": len(self._events), "pinned": len(self._pinned)}
+        return counts | {"bytes": memory}
 
     def cuInit(self, flags: int) -> int:
         return 0 if self.is_on else _NO_DEVICE
@@ -149,8 +143,6 @@ class Cuda:
 
     def cudaDeviceSynchronize(self) -> None:
         self.order.host_waits("device", self.order.clock_of(device=self._bind()))
-
-    # -- memory ------------------------------------------------------------------------------------------------
 
     def cudaMalloc(self, address: int, size: int) -> None:
         _put(address, self.order.new_chunk(size, self._bind()), ctypes.c_uint64)
@@ -227,8 +219,6 @@ class Cuda:
         self.order.enqueue(self._stream(stream), "fill", writes=[(target, target + size)])
         self.order.content(target, target + size)[:] = value & 0xFF
 
-    # -- streams -----------------------------------------------------------------------------------------------
-
     def _stream(self, handle: int, *, elsewhere: bool = False) -> Stream:
         """The stream of a handle; ``elsewhere``: it may be another device's than the current one."""
         current = self._bind()
@@ -273,8 +263,6 @@ class Cuda:
     def cudaStreamBeginCapture(self, stream: int, mode: int) -> None:
         self.capturing = stream
 
-    # -- events ------------------------------------------------------------------------------------------------
-
     def _event(self, handle: int) -> tuple[int, Op | None, Clock]:
         if handle not in self._events:
             self.order.found("an event is used that was destroyed")
@@ -282,9 +270,12 @@ class Cuda:
         return self._events[handle]
 
     def cudaEventCreateWithFlags(self, event: int, flags: int) -> None:
-        handle = next(self._handles)
-        self._events[handle] = self._bind(), None, {}
-        _put(event, handle, ctypes.c_uint64)
+        self._events[self._made(event)] = self._bind(), None, {}
+
+    def _made(self, at: int) -> int:
+        """A new handle, which is written to an address."""
+        _put(at, handle := next(self._handles), ctypes.c_uint64)
+        return handle
 
     def cudaEventDestroy(self, event: int) -> None:
         self._event(event)
@@ -307,20 +298,14 @@ class Cuda:
         _, recorded, clock = self._event(event)
         self.order.host_waits("event", clock, recorded)
 
-    # -- kernels -----------------------------------------------------------------------------------------------
-
     def cuModuleLoadData(self, module: int, image: int) -> None:
-        handle = next(self._handles)
-        self._modules[handle] = self._context(), ctypes.string_at(image)
-        _put(module, handle, ctypes.c_uint64)
+        self._modules[self._made(module)] = self._context(), ctypes.string_at(image)
 
     def cuModuleUnload(self, module: int) -> None:
         del self._modules[module]
 
     def cuModuleGetFunction(self, function: int, module: int, name: int) -> None:
-        handle = next(self._handles)
-        self._functions[handle] = (*self._modules[module], ctypes.string_at(name).decode())
-        _put(function, handle, ctypes.c_uint64)
+        self._functions[self._made(function)] = (*self._modules[module], ctypes.string_at(name).decode())
 
     def cuFuncGetAttribute(self, value: int, attribute: int, function: int) -> None:
         _put(value, 0)
@@ -344,16 +329,12 @@ class Cuda:
         told = {"source": reads[0]} if kind == "copy" else {}
         self.order.enqueue(key, kind, reads=reads, writes=writes, **told)
 
-    # -- the compiler of CuPy's kernels: their code is their source -----------------------------------------------
-
     def nvrtcVersion(self, major: int, minor: int) -> None:
         _put(major, 12)
         _put(minor, 9)
 
     def nvrtcCreateProgram(self, program: int, source: int, name: int, count: int, headers: int, names: int) -> None:
-        handle = next(self._handles)
-        self._programs[handle] = ctypes.string_at(source) + b"\0"
-        _put(program, handle, ctypes.c_uint64)
+        self._programs[self._made(program)] = ctypes.string_at(source) + b"\0"
 
     def nvrtcDestroyProgram(self, program: int) -> None:
         del self._programs[ctypes.c_uint64.from_address(program).value]

@@ -3,7 +3,7 @@
 import ctypes
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,22 +14,19 @@ _DTYPES = {
     "unsigned int": "u4", "long long": "i8", "unsigned long long": "u8", "long": "i8", "unsigned long": "u8",
     "float16": "f2", "float": "f4", "double": "f8",
 }  # fmt: skip
+Content: TypeAlias = Callable[[int, int], Any]  # of these addresses
 _PARAMETER = re.compile(r"(?:CArray<([\w ]+), (\d+)[^>]*>|([\w ]+?)) \w+$")
 
 
-def run(
-    source: str, name: str, parameters: int, content: Callable[[int, int], Any]
-) -> tuple[list[Range], list[Range], str]:
+def run(source: str, name: str, parameters: int, content: Content) -> tuple[list[Range], list[Range], str]:
     """Compute a kernel; return the addresses it reads and writes, and whether it is a copy or arithmetic."""
     signature = re.search(rf"void {name}\(([^)]*)\)", source)
     function = re.fullmatch(r"cupy_(\w+?)(?:__\w+)?", name)
     if signature is None or function is None:
         raise NotImplementedError(f"CuPy's kernel {name}")
     texts = [one.strip() for one in re.split(r",(?![^<]*>)", signature[1])]
-    inputs: list[Any] = []
-    out: Any = None
-    reads: list[Range] = []
-    writes: list[Range] = []
+    inputs, out = list[Any](), None
+    reads, writes = list[Range](), list[Range]()
     for k, text in enumerate(texts):
         if text.startswith(("CIndexer", "const CIndexer")):
             continue
@@ -55,7 +52,7 @@ def run(
     return reads, writes, "copy" if function[1] == "copy" and reads else "arithmetic"
 
 
-def _array(at: int, dtype: Any, ndim: int, content: Callable[[int, int], Any]) -> tuple[Any, Range]:
+def _array(at: int, dtype: Any, ndim: int, content: Content) -> tuple[Any, Range]:
     """An array as CuPy describes it to a kernel: its address, size, shape and strides."""
     low, size, *rest = np.frombuffer(ctypes.string_at(at, 8 * (2 + 2 * ndim)), np.int64).tolist()
     shape, strides = rest[:ndim], rest[ndim:]

@@ -79,12 +79,9 @@ def make(order: Order, current_device: Any) -> Any:
     pauses = cycle([0.0, 0.0002, 0.0, 0.0, 0.0001])  # threads overtake each other
 
     class Decoder:
-        def __init__(
-            self, device_id: int = -1, max_num_cpu_threads: int = 0, backends: Any = None, options: str = ""
-        ) -> None:
-            self._device = device_id
+        def __init__(self, device_id: int, max_num_cpu_threads: int, backends: Any, options: str = "") -> None:
+            self._device, (self._kind,) = device_id, backends
             self._thread: int | None = None
-            (self._kind,) = backends
             order.note("decoder", name=self._kind, device=device_id, threads=max_num_cpu_threads, options=options)
 
         def decode(self, source: Any, *, images: Any = None, params: Any, cuda_stream: int = 0) -> Any:

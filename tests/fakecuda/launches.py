@@ -48,9 +48,8 @@ class Driver:
         name = kernel.name if kernel.name in _BY_NAME else kernel.name.partition("_")[0]
         arguments = self.unpacked(kernel, packed(extra))
         touched = _BY_NAME.get(name, _pass)(images, *arguments)
-        self._order.enqueue(
-            stream, "marks" if name in ("mark", "compare") else "launch", name=name, **touched._asdict()
-        )
+        kind = "marks" if name in ("mark", "compare") else "launch"
+        self._order.enqueue(stream, kind, name=name, **touched._asdict())
         if name in _DECODED:
             for image in self._order.damaged & set(_DECODED[name](blocks, images, *arguments[:2]).tolist()):
                 arguments[-1].values[image] = 1
@@ -168,15 +167,10 @@ def _records(words: Any, at: Any, n: int, dtype: Any) -> Any:
     return words.values[int(at) : int(at) + n * dtype.itemsize // 4].view(dtype)
 
 
-def _found(scans: int, _: int, words: Any, at: Any) -> Any:
-    """Images whose segments are looked for."""
-    records = _records(words, at, scans, upload.SCAN)
-    return records["image"][records["each"] == 0]
-
-
-def _recoded(_: int, scans: int, words: Any, at: Any) -> Any:
-    records = _records(words, at, scans, upload.SCAN)
-    return records["image"][records["each"] > 0]
+def _scans(n: int, words: Any, at: Any, *, recoded: bool) -> Any:
+    """Images whose segments are looked for, or of recoded files."""
+    records = _records(words, at, n, upload.SCAN)
+    return records["image"][(records["each"] > 0) == recoded]
 
 
 def _in_segments(blocks: int, _: int, words: Any, at: Any) -> Any:
@@ -185,7 +179,11 @@ def _in_segments(blocks: int, _: int, words: Any, at: Any) -> Any:
     return np.concatenate([_records(words, first, count, upload.SEGMENT)["image"] for _, first, count in groups])
 
 
-_DECODED: dict[str, Callable[..., Any]] = {"find": _found, "recoded": _recoded, "huffman": _in_segments}
+_DECODED: dict[str, Callable[..., Any]] = {
+    "find": lambda scans, _, *upload: _scans(scans, *upload, recoded=False),
+    "recoded": lambda _, scans, *upload: _scans(scans, *upload, recoded=True),
+    "huffman": _in_segments,
+}
 
 
 def _colors(n: int, words: Any, at: Any, planes: Any, channels: Any, out: Any) -> Touched:

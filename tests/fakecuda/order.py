@@ -90,8 +90,6 @@ class Order:
         self.damaged: set[int] = set()
         self.fast = False  # whether all that was enqueued is done when the host asks, instead of as late as it may be
 
-    # -- the log -----------------------------------------------------------------------------------------------
-
     def note(self, kind: str, stream: Stream | None = None, **told: Any) -> Op:
         with self.lock:
             op = Op(len(self.log), kind, stream, threading.current_thread().name, told)
@@ -109,8 +107,6 @@ class Order:
         self.found(problem)
         self.errors.append(error)
 
-    # -- streams -----------------------------------------------------------------------------------------------
-
     def stream_at(self, device: int, address: int) -> Stream:
         """The stream that has an address now; 1 is another name of the null stream, cudaStreamLegacy."""
         address = 0 if address == 1 else address
@@ -119,8 +115,6 @@ class Order:
     def end_stream(self, address: int) -> None:
         """Leave an address to the next stream, which knows nothing of what is still to be done on this one."""
         self._generations[address] = self._generations.get(address, 0) + 1
-
-    # -- memory ------------------------------------------------------------------------------------------------
 
     def new_chunk(self, size: int, device: int = 0) -> int:
         with self.lock:
@@ -146,16 +140,16 @@ class Order:
         return sum(chunk.content.size for chunk in list(self._chunks.values()) if chunk.device == device)
 
     def content(self, low: int, high: int) -> NDArray[np.uint8]:
-        if high <= low:
-            return np.empty(0, np.uint8)
-        chunk = self._chunk(low)
-        return chunk.content[low - chunk.low : high - chunk.low]
+        return self._part(low, high, "content", np.uint8)
 
     def written(self, low: int, high: int) -> NDArray[np.bool_]:
+        return self._part(low, high, "written", np.bool_)
+
+    def _part(self, low: int, high: int, what: str, dtype: Any) -> Any:
         if high <= low:
-            return np.empty(0, np.bool_)
+            return np.empty(0, dtype)
         chunk = self._chunk(low)
-        return chunk.written[low - chunk.low : high - chunk.low]
+        return getattr(chunk, what)[low - chunk.low : high - chunk.low]
 
     def forget(self, low: int, high: int) -> None:
         """Memory that was allocated: nothing in it means anything, but what touched it before may still do so."""
@@ -178,38 +172,25 @@ class Order:
             raise MemoryError(f"{address:#x} is in no memory of a device that is allocated")
         return chunk
 
-    # -- operations --------------------------------------------------------------------------------------------
-
     def enqueue(
-        self,
-        stream: Stream,
-        kind: str,
-        *,
-        reads: Iterable[Range] = (),
-        perhaps: Iterable[Range] = (),
-        seen: Iterable[Range] = (),
-        writes: Iterable[Range] = (),
-        file: object = None,
-        **told: Any,
-    ) -> Op:
+        self, stream: Stream, kind: str, *, reads: Iterable[Range] = (), perhaps: Iterable[Range] = (),
+        seen: Iterable[Range] = (), writes: Iterable[Range] = (), file: object = None, **told: Any,
+    ) -> Op:  # fmt: skip
         """Put an operation on a stream.
 
         ``perhaps`` is read where it was written, and ``seen``, which are parts of it, must have been; ``file`` is what
         a decoder writes.
         """
         with self.lock:
-            writes = list(writes)
+            reads, writes = list(reads), list(writes)
             op = self.note(kind, stream, writes=writes, **told)
             clock = self._streams.setdefault(stream, {})
             joined(clock, self._host)
             clock[stream] = count = clock.get(stream, 0) + 1
-            reads = list(reads)
             for low, high in [*reads, *seen]:
                 if not self.written(low, high).all():
                     self.found(f"{op} reads what nobody wrote")
-            for low, high in reads:
-                self._touch(Access(low, high, False, stream, count, op, None), clock)
-            for low, high in perhaps:
+            for low, high in [*reads, *perhaps]:
                 self._touch(Access(low, high, False, stream, count, op, None), clock)
             for low, high in writes:
                 self._touch(Access(low, high, True, stream, count, op, file), clock)
@@ -249,8 +230,6 @@ class Order:
         """Do something of the host's memory when the host knows that all on a stream is done, which is the latest."""
         with self.lock:
             self._late.append((stream, self._streams[stream][stream], action))
-
-    # -- synchronisation ---------------------------------------------------------------------------------------
 
     def record(self, stream: Stream) -> tuple[Op, Clock]:
         with self.lock:

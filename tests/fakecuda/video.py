@@ -60,10 +60,8 @@ class Nvdec:
 class HWAccel:
     """``av.codec.hwaccel.HWAccel``, of frames that stay where they are."""
 
-    def __init__(
-        self, kind: str, device: str, allow_software_fallback: bool, is_hw_owned: bool, options: Any = None
-    ) -> None:
-        assert (kind, allow_software_fallback, is_hw_owned) == ("cuda", False, True)
+    def __init__(self, kind: str, device: str, options: Any = None, **others: bool) -> None:
+        assert (kind, others) == ("cuda", {"allow_software_fallback": False, "is_hw_owned": True})
         self.device = int(device)
         self.options = {"primary_ctx": "1", **(options or {})}  # PyAV's default
 
@@ -160,7 +158,7 @@ class Frame:
         surface = _Surface(nvdec, content.size, content, device)
         starts = np.cumsum([0, *(part.size for part in rows)])
         self.planes = [
-            Plane(self, surface, surface.low + int(start), part.shape[1], samples[0].dtype, k, device)
+            Plane(self, surface, int(start), part, samples[0].dtype, k, device)
             for k, (start, part) in enumerate(zip(starts, rows, strict=False))
         ]
 
@@ -182,11 +180,9 @@ def _pitched(samples: Any) -> Any:
 class Plane:
     """``av.VideoPlane`` in a device's memory: as PyAV's, DLPack says less of odd sizes than there is."""
 
-    def __init__(
-        self, frame: Frame, surface: _Surface, low: int, line_size: int, dtype: Any, k: int, device: int
-    ) -> None:
+    def __init__(self, frame: Frame, surface: _Surface, start: int, rows: Any, dtype: Any, k: int, device: int) -> None:
         self._surface, self._device, self._dtype = surface, device, dtype
-        self._low, self.line_size = low, line_size
+        self._low, self.line_size = surface.low + start, rows.shape[1]
         self._shape = (frame.height, frame.width) if k == 0 else (frame.height // 2, frame.width // 2, 2)
         self._known = frame.sw_format.name != "yuv444p"
 

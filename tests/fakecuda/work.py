@@ -88,17 +88,8 @@ def tokens(x: gi.Batch, rng: gi.Rng) -> Tokens:
     return gi.resize(x, (side, side)).tokens(4, pad="longest")
 
 
-PREPROCESS: dict[str, Any] = {
-    "small": small,
-    "blurred": blurred,
-    "ragged": ragged,
-    "mixed": mixed,
-    "float_mixed": float_mixed,
-    "growing": growing,
-    "alternating": alternating,
-    "nothing": None,
-    "tokens": tokens,
-}
+_FUNCTIONS = small, blurred, ragged, mixed, float_mixed, growing, alternating, tokens
+PREPROCESS: dict[str, Any] = {"nothing": None} | {one.__name__: one for one in _FUNCTIONS}
 
 
 def arrays_of(batch: Any) -> list[Any]:

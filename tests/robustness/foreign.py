@@ -386,8 +386,6 @@ def with_properties(data: bytes, properties: list[tuple[bytes, bytes]]) -> bytes
     return bytes(new)
 
 
-# -- the check ---------------------------------------------------------------------------------------------------------
-
 FILES = {
     "tiff": tiff_file, "jpeg2k": jpeg2k_file, "pnm": pnm_file, "png": png_file, "bmp": bmp_file, "gif": gif_file,
     "avif": avif_file,

@@ -261,18 +261,14 @@ def huffman_table(draw: Draw, data: bytes, _: bytes) -> bytes:
     return patched(data, at + offset, new)
 
 
-KINDS: dict[str, Kind] = {
-    kind.__name__.replace("_", " "): kind
-    for kind in (
-        *ANYWHERE, scan_damage, junk_around, other_segments, segment_length, marker_in_scan, header_field, frame_size,
-        frame_components, hidden_frame, huffman_table,
-    )
-}  # fmt: skip
-
+KINDS: tuple[Kind, ...] = (
+    *dict.fromkeys(ANYWHERE), scan_damage, junk_around, other_segments, segment_length, marker_in_scan, header_field,
+    frame_size, frame_components, hidden_frame, huffman_table,
+)  # fmt: skip
 # More often: bit flips and truncation, the damage of real life; damage with many variants; and damage of scans, as most
 # damage of headers keeps our decoders from reading the file.
 _CHOICES = (
-    *KINDS.values(), *(bit_flips,) * 2, *(splices,) * 8, *(scan_damage,) * 36, *(truncation,) * 3, *(header_field,) * 6,
+    *KINDS, *(bit_flips,) * 2, *(splices,) * 8, *(scan_damage,) * 36, *(truncation,) * 3, *(header_field,) * 6,
     *(other_segments,) * 6, *(junk_around,) * 2, frame_size, huffman_table,
 )  # fmt: skip
 

@@ -117,10 +117,8 @@ def _cases(root: Path) -> list[tuple[Any, dict[str, Any], Path]]:
     write_files(root / "outside", {"kept": b"kept", "a/0.jpg": b"kept"})
     folder, listed = gi.folder(root / "in"), gi.file_list([root / "in" / name for name in files], range(len(files)))
     shards = gi.tar(root / "in.tar", label=None)
-    cases = []
-    for k, (source, size) in enumerate(
-        ((folder, None), (folder, _SHARD), (listed, None), (shards, 0), (shards, _SHARD))
-    ):
+    sources, cases = [(folder, None), (folder, _SHARD), (listed, None), (shards, 0), (shards, _SHARD)], []
+    for k, (source, size) in enumerate(sources):
         options: dict[str, Any] = {"tar_size": size, "short_side": 16, "threads": 1, "measure": False}
         gi.prepare(source, root / f"whole{k}", **options)
         cases.append((source, options, root / f"whole{k}"))

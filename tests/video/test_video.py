@@ -276,9 +276,8 @@ def test_tags_of_a_file_are_followed(tags: tuple[int, int]) -> None:
     noise = np.random.default_rng().integers(0, 256, (HEIGHT * 3 // 2, WIDTH), np.uint8)
     build = Build("libx264", "h264", options={"qp": "0"}, tags=tags)
     fields = build._replace(options={"qp": "0", "flags": "+ildct+ilme", "x264-params": "tff=1"})
-    data = b"".join(
-        make(one, lambda number: av.VideoFrame.from_ndarray(noise, "yuv420p"), 2) for one in (build, fields, build)
-    )
+    frame = av.VideoFrame.from_ndarray(noise, "yuv420p")
+    data = b"".join(make(one, lambda _: frame, 2) for one in (build, fields, build))
     frames = [one.frame for one in sequentially(data)]
     assert {(frame.colorspace, frame.color_range) for frame in frames} == {tags}
     assert [frame.interlaced_frame for frame in frames] == [False] * 2 + [True] * 2 + [False] * 2
