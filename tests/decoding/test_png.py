@@ -147,7 +147,7 @@ def test_areas_of_one_value(kind: int, rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(ours(encode(areas, "gray", 8, filters), DecodeOptions("gray")), areas)
 
 
-# -- regions; robustness/guard_pngs.py has those of any file -----------------------------------------------------------
+# -- regions; robustness/guard_pages.py has those of any file ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -21,24 +21,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from gpuimg._decoding import recoded
+from gpuimg._decoding import pillow, png, recoded
 from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._decoding.recoded import recode_jpeg, stored_jpeg
 from gpuimg.kernels.jpeg import layout as words
 
 from ..decoding import recoded_oracle as oracle
 from ..decoding.jpegs import Decoded, Decoder, Region, header_of, pillow_pixels, segment
+from ..decoding.pngs import BUILDS, FILTERS, OPTIONS
+from ..decoding.pngs import made as made_png
 from ..decoding.progressive_jpegs import Table, baseline, picture
 from ..decoding.progressive_jpegs import made as made_progressive
+from . import formats
 from .mutate import DHT, NUMBERS, SOI, Draw, bit_flips, changed, mutation, scan_damage, segments, splices, truncation
 from .originals import originals
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
-POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
-MOST_PIXELS = 1 << 18
+_POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
+_MOST_PIXELS = 1 << 18
 _DAMAGES = (bit_flips, *(scan_damage,) * 4, *(splices,) * 3, *(truncation,) * 3)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -216,7 +221,7 @@ class Checker:
         self._file = file
         for name in ("4:2:0", "progressive"):  # compiles, and imports what Pillow needs, before memory is limited
             _reference(stored_jpeg(recode_jpeg(originals()[name], progressive=True)), 3, 8)
-        self._decoders = [Decoder(poison, partial(Flush, at_end=at_end)) for poison, at_end in POISONS.items()]
+        self._decoders = [Decoder(poison, partial(Flush, at_end=at_end)) for poison, at_end in _POISONS.items()]
 
     def __call__(self, seed: int) -> str:
         """Return the outcome of a case; raise AssertionError if it is not allowed."""
@@ -228,7 +233,7 @@ class Checker:
         if header["kind"] not in (words.BASELINE, words.PROGRESSIVE, words.RECODED):
             assert not _is_taken(data), "refused, and not by the description of the format"
             return "not ours"
-        if width * height > MOST_PIXELS:
+        if width * height > _MOST_PIXELS:
             return "too large"
         is_recoded = header["kind"] == words.RECODED
         if is_recoded:  # what other files left in scratch steers no pixel
@@ -280,7 +285,7 @@ def _is_taken(data: bytes) -> bool:
     return bool(is_ours) and oracle.is_taken(data)
 
 
-class Flushed:
+class _Flushed:
     """NumPy, whose new arrays are flush against a page that cannot be touched."""
 
     def __init__(self, fill: int, *, at_end: bool) -> None:
@@ -311,7 +316,7 @@ def _restored(data: bytes) -> bytes:
     """The JPEG of a recoded file, the same in any memory; empty if it has none."""
     found = []
     for fill, at_end in ((0xA5, True), (0, False)):
-        vars(recoded)["np"] = memory = Flushed(fill, at_end=at_end)
+        vars(recoded)["np"] = memory = _Flushed(fill, at_end=at_end)
         try:
             found.append(stored_jpeg(data))
         except ValueError as error:
@@ -334,4 +339,67 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
             return None
 
 
+def png_file(seed: int) -> bytes:
+    """File number ``seed``: a third is of :mod:`.formats`, the others are of any build, half of them damaged."""
+    draw = Draw(seed)
+    if draw.below(3) == 0:
+        return formats.mutation("png", seed)[0]
+    filters = [draw.pick(FILTERS) for _ in range(draw.between(1, 6))]
+    size = draw.between(1, 60), draw.between(1, 60)
+    build, part = draw.pick(BUILDS), draw.between(1, draw.pick((400, 3000)))
+    data = made_png(np.random.default_rng(seed), *size, *build, filters, part=part)
+    if draw.below(2):
+        data = changed(draw, data)[0]
+        if draw.below(3):
+            data = formats.with_checksums(data)
+    return data
+
+
+def _png_pixels(data: bytes, options: DecodeOptions, region: Any, fill: int, at_end: bool) -> NDArray[np.uint8] | None:
+    """The pixels of a region; None where the decoder leaves the file to Pillow."""
+    memory = _Flushed(fill, at_end=at_end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(png, "np", memory)
+        part, out = png.part_of(data, options, region), None
+        if part is not None:
+            out = memory.empty(part.shape, np.uint8)
+            part.write(out.reshape(-1))
+    memory.check()
+    return out
+
+
+def _png(seed: int) -> str:
+    data, draw = png_file(seed), Draw(~seed)
+    try:
+        header = pillow.read_header(data, _MOST_PIXELS)
+    except ValueError:
+        return "refused by its header"
+    if header.codec != "png":
+        return "no PNG"
+    options = draw.pick(OPTIONS)
+    x0, y0 = draw.below(header.width), draw.below(header.height)
+    region = np.array([x0, y0, draw.between(x0 + 1, header.width), draw.between(y0 + 1, header.height)])
+    whole = [_png_pixels(data, options, None, *how) for how in _POISONS.items()]
+    part = [_png_pixels(data, options, region, *how) for how in _POISONS.items()]
+    for one, other in (whole, part):
+        assert (one is None) == (other is None), "left to Pillow or not"
+        assert one is None or np.array_equal(one, other), "pixels depend on what memory held before"
+    try:
+        reference = pillow.decode(data, header, options)
+    except ValueError:
+        assert whole[0] is None, "decoded what Pillow refuses"
+        return "refused"
+    if whole[0] is not None:
+        assert np.array_equal(whole[0], reference), "other pixels than Pillow's"
+        assert part[0] is not None, "the whole, but not a region"
+    if part[0] is not None:
+        x0, y0, x1, y1 = region.tolist()
+        assert np.array_equal(part[0], reference[y0:y1, x0:x1]), f"other pixels than Pillow's in {region}"
+    return "as Pillow's" if whole[0] is not None else "left to Pillow"
+
+
 check, check_recoded = partial(Checker, file), partial(Checker, recoded_file)
+
+
+def check_pngs(folder: Path) -> Callable[[int], str]:
+    return _png
