@@ -26,9 +26,9 @@ from gpuimg.kernels import native
 
 from ..samples import ROOT
 from ..watchdog import on_threads
+from .native_build import PAIR
 
 MACHINE = platform.machine()
-PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
 
 pytestmark = pytest.mark.skipif(MACHINE not in WHEELS, reason="no libraries for this machine")
 

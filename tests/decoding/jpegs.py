@@ -50,12 +50,6 @@ def upright_pixels(data: bytes) -> Pixels:
         return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
 
 
-def jpeg_mode(data: bytes) -> str:
-    """Pillow's name of the colors of a file: "L", "RGB" (of YCbCr too) or "CMYK"."""
-    mode: str = Image.open(io.BytesIO(data)).mode
-    return mode
-
-
 def segment(marker: int, body: bytes) -> bytes:
     return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
 
@@ -277,15 +271,17 @@ def some_region(rng: np.random.Generator, height: int, width: int, largest: int 
     return x0, y0, x1, y1
 
 
-def assert_pillows(decoder: Decoder, data: bytes, name: str = "", scales: Sequence[int] = SCALES) -> None:
-    """The whole image and a region, at each scale, in color and gray."""
+def assert_pillows(
+    decoder: Decoder, data: bytes, name: str = "", scales: Sequence[int] = SCALES, recoded: bytes | None = None
+) -> None:
+    """The whole image and a region, at each scale, in color and gray, of a file or its recoded form."""
     assert is_ours(data), name
     rng = np.random.default_rng()
     for scale in scales:
         for channels in channels_of(data):
             expected = pillow_pixels(data, channels, scale)
             for region in ((0, 0, *expected.shape[1::-1]), some_region(rng, *expected.shape[:2])):
-                found = decoder(data, region, channels, scale=scale)
+                found = decoder(recoded or data, region, channels, scale=scale)
                 label, (x0, y0, x1, y1) = f"{name} {region} {channels} {scale}", region
                 assert found.how == words.DONE, label
                 np.testing.assert_array_equal(found.pixels, expected[y0:y1, x0:x1], err_msg=label)

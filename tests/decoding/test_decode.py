@@ -79,8 +79,7 @@ def test_opening_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"gpuimg._runtimes.cpu.CpuRuntime.{name}", fail)
     opened = gi.open_batch([jpeg(picture(20, 30, 0))], device="cpu")
     x = gi.resize(opened, 8)
-    assert x.sizes.tolist() == [[8, 12]]
-    assert x.channels == 3
+    assert (x.sizes.tolist(), x.channels) == ([[8, 12]], 3)
     assert repr(opened) == "<gpuimg.Batch of 1 image, 20x30, 3 channels, encoded, on cpu>"
     assert repr(x) == "<gpuimg.Batch of 1 image, 8x12, 3 channels, encoded, operations recorded, on cpu>"
 

@@ -78,15 +78,14 @@ def test_resized_crops_of_every_orientation(value: int, photo: Image.Image) -> N
 
 def scale_of(x: gi.Batch, i: int = 0) -> int:
     """Eighths of its size that an image is decoded at, as ``describe`` tells."""
-    first, second, *_ = gi.describe(x, i).splitlines()
-    if not second.startswith("decoded at 1/"):
+    told = gi.describe(x, i)
+    if "\ndecoded at 1/" not in told:
         return 8
-    found = re.fullmatch(r"decoded at 1/(\d) of its size: (\d+) x (\d+)", second)
-    size = re.match(r"image \d+: (\d+) x (\d+) \(height x width\)", first)
+    size = r"(\d+) x (\d+)"
+    found = re.match(rf"image \d+: {size} \(height x width\).*\ndecoded at 1/(\d) of its size: {size}(?:\n|$)", told)
     assert found
-    assert size
-    part, *reduced = map(int, found.groups())
-    assert reduced == [-(-int(side) // part) for side in size.groups()]
+    height, width, part, *reduced = map(int, found.groups())
+    assert reduced == [-(-height // part), -(-width // part)]
     return 8 // part
 
 

@@ -27,8 +27,7 @@ from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, assert_pillows, encod
 
 
 def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
-    narrow = 0
-    ours = 0
+    narrow = ours = 0
     for k, (name, data) in enumerate(jpegs.made(photo)):
         if jpegs.is_ours(data):
             ours += 1

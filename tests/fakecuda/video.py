@@ -39,22 +39,16 @@ class Nvdec:
             return av.open(file, mode, **options)
         if self.missing:
             raise av.error.PermissionError(1, "Operation not permitted")
-        self._make_device(hwaccel)
-        container = _Container(self, av.open(file, mode, **options), hwaccel.device)
-        if not any(stream.codec_context.is_hwaccel for stream in container.streams.video):
-            raise RuntimeError("Hardware accelerated decode requested but no stream is compatible")
-        return container
-
-    def _make_device(self, hwaccel: "HWAccel") -> None:
-        """``av_hwdevice_ctx_create``, after CuPy's runtime has made the device's primary context with its own flags.
-
-        FFmpeg wants that context with other flags, makes another where it is asked for none, and takes the calling
-        thread's as it is.
-        """
+        # FFmpeg wants the device's primary context with other flags than CuPy's runtime has made it with, makes another
+        # where it is asked for none, and takes the calling thread's as it is.
         if (hwaccel.options["primary_ctx"], hwaccel.options.get("current_ctx")) != ("0", "1"):
             self.order.found(f"FFmpeg makes a context on device {hwaccel.device}, or wants other flags for it")
         elif self.current_context() != hwaccel.device:
             self.order.found(f"FFmpeg works in the context of device {self.current_context()}, not {hwaccel.device}")
+        container = _Container(self, av.open(file, mode, **options), hwaccel.device)
+        if not any(stream.codec_context.is_hwaccel for stream in container.streams.video):
+            raise RuntimeError("Hardware accelerated decode requested but no stream is compatible")
+        return container
 
 
 class HWAccel:
@@ -67,8 +61,8 @@ class HWAccel:
 
 
 class _Proxy:
-    def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
-        vars(self).update(nvdec=nvdec, real=real, device=device)
+    def __init__(self, nvdec: Nvdec, real: Any, device: int, **own: Any) -> None:
+        vars(self).update(nvdec=nvdec, real=real, device=device, **own)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -85,9 +79,8 @@ class _Context(_Proxy):
 
 class _Stream(_Proxy):
     def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
-        super().__init__(nvdec, real, device)
         context = real.codec_context
-        vars(self).update(codec_context=context and _Context(nvdec, context, device), decoded=0)
+        super().__init__(nvdec, real, device, codec_context=context and _Context(nvdec, context, device), decoded=0)
 
     def decode(self, packet: Any) -> list[Any]:
         frames = self.real.decode(packet)
@@ -107,8 +100,8 @@ class _Streams(list[Any]):
 
 class _Container(_Proxy):
     def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
-        super().__init__(nvdec, real, device)
-        vars(self)["streams"] = _Streams(_Stream(nvdec, stream, device) for stream in real.streams)
+        streams = _Streams(_Stream(nvdec, stream, device) for stream in real.streams)
+        super().__init__(nvdec, real, device, streams=streams)
 
     def __enter__(self) -> Any:
         return self
