@@ -50,7 +50,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(small: Path, tmp_path: Path) -> Path:
-    """A folder as a wheel has it, with the same library for every level."""
     for level in WHEELS[MACHINE]:
         shutil.copy(small, tmp_path / native.library_name(level))
     write_manifest(tmp_path)

@@ -76,7 +76,6 @@ def joined(segments: list[tuple[int, bytes]], scan: bytes) -> bytes:
 
 
 def resized(data: bytes, height: int, width: int) -> bytes:
-    """A file with another size in its header."""
     at = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2")) + 5
     return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
 
@@ -178,7 +177,6 @@ class Guarded:
         self.bytes[:] = fill
 
     def broken(self) -> str:
-        """Describe writes outside the memory; empty if there are none."""
         around = self._all[: self._start], self._all[self._start + self.bytes.size :]
         written = sum(np.count_nonzero(part != _BYTE) for part in around)
         return f"{written} bytes written beside it" if written else ""

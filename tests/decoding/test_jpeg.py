@@ -79,7 +79,6 @@ def each_table(data: bytes, change: Callable[[int, bytes], list[bytes]]) -> byte
 
 
 def in_one_segment(data: bytes) -> bytes:
-    """All Huffman tables in one segment, and all quantisation tables, right before the scan."""
     segments = jpegs.header_segments(data)
     whole = [(kind, b"".join(body for marker, body in segments if marker == kind)) for kind in (DHT, DQT)]
     rest = [one for one in segments if one[0] not in (DHT, DQT)]
@@ -87,8 +86,6 @@ def in_one_segment(data: bytes) -> bytes:
 
 
 def with_wide_steps(data: bytes, factor: int) -> bytes:
-    """Quantisation tables of 16 bits, their numbers multiplied."""
-
     def change(marker: int, one: bytes) -> list[bytes]:
         steps = np.frombuffer(one[1:], np.uint8).astype(">u2") * factor
         return [bytes((0x10 | one[0],)) + steps.astype(">u2").tobytes()] if marker == DQT else [one]

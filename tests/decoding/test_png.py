@@ -93,14 +93,6 @@ def test_interlaced_files_are_pillows(size: tuple[int, int], rng: np.random.Gene
     assert (outcome(with_checksums(bytes(data)))[0] == "ok") == (size == (1, 1))
 
 
-@pytest.mark.parametrize("depth", [1, 2, 4, 8])
-def test_transparency_of_a_palette(depth: int, rng: np.random.Generator) -> None:
-    for count in {1, 2, 1 << depth}:
-        data = made(rng, 9, 20, "palette", depth, (0, 2), transparency=rng.bytes(count))
-        for options in OPTIONS:
-            np.testing.assert_array_equal(ours(data, options), pillows(data, options), err_msg=str(options))
-
-
 @pytest.mark.parametrize("interlaced", [False, True], ids=["ours", "Pillow's"])
 @pytest.mark.parametrize(("color", "depth"), [build for build in BUILDS if build[0] in ("gray", "rgb")])
 def test_a_transparent_color(color: str, depth: int, interlaced: bool, rng: np.random.Generator) -> None:

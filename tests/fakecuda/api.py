@@ -90,7 +90,6 @@ class Cuda:
             return _UNKNOWN
 
     def left(self) -> dict[str, int]:
-        """What was made and is not destroyed yet; modules are never unloaded."""
         memory = sum(self.order.allocated(device) for device in range(DEVICES))
         counts = {"streams": len(self._streams), "events": len(self._events), "pinned": len(self._pinned)}
         return counts | {"bytes": memory}
@@ -122,11 +121,7 @@ class Cuda:
         self._thread.device = self._thread.context = device
         return None
 
-    def cudaGetLastError(self) -> None:
-        """Every call returns its own."""
-
     def current_context(self) -> int | None:
-        """The device whose context the calling thread has."""
         return self._thread.context
 
     def _bind(self) -> int:
@@ -339,8 +334,10 @@ class Cuda:
     def nvrtcDestroyProgram(self, program: int) -> None:
         del self._programs[ctypes.c_uint64.from_address(program).value]
 
-    def nvrtcCompileProgram(self, program: int, count: int, options: int) -> None:
+    def nvrtcCompileProgram(self) -> None:
         """Nothing to do."""
+
+    cudaGetLastError = nvrtcCompileProgram  # every call returns its own
 
     def nvrtcGetCUBINSize(self, program: int, size: int) -> None:
         _put(size, len(self._programs[program]), ctypes.c_uint64)

@@ -153,7 +153,6 @@ def _sampled(
 
 
 def _in_patches(out: Any, first: int, shape: tuple[int, int, int], patches: PatchLayout) -> list[Range]:
-    """Addresses of the elements of an image in patches, by runs."""
     touched = np.zeros(out.size, np.bool_)
     patches.put(np.ones(shape, np.bool_), touched, first)
     ends = np.flatnonzero(np.diff(np.concatenate([[False], touched, [False]]))).reshape(-1, 2)

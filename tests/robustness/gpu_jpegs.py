@@ -44,7 +44,6 @@ def regions(draw: Draw, sizes: Any) -> list[tuple[int, ...]]:
 
 
 def check(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of a batch of files of :mod:`.guard_pages` or periodic ones: whole, in part, or reduced."""
     from ..ptx.device import executing  # takes a compiler of CUDA kernels
 
     os.environ["GPUIMG_SELFTEST"] = "0"

@@ -208,7 +208,6 @@ def _last_part(draw: Draw, last: bytes) -> bytes:
 
 
 def _damaged(draw: Draw, data: bytes) -> bytes:
-    """Every second file with one or two things done to it."""
     if draw.below(2):
         for _ in range(draw.between(1, 2)):
             if len(data) > 32:
@@ -346,8 +345,9 @@ def png_file(seed: int) -> bytes:
         return formats.mutation("png", seed)[0]
     filters = [draw.pick(FILTERS) for _ in range(draw.between(1, 6))]
     size = draw.between(1, 60), draw.between(1, 60)
-    build, part = draw.pick(BUILDS), draw.between(1, draw.pick((400, 3000)))
-    data = made_png(np.random.default_rng(seed), *size, *build, filters, part=part)
+    (color, depth), part = draw.pick(BUILDS), draw.between(1, draw.pick((400, 3000)))
+    clear = draw.text(draw.below((1 << depth) + 1)) if color == "palette" else b""
+    data = made_png(np.random.default_rng(seed), *size, color, depth, filters, part=part, transparency=clear)
     if draw.below(2):
         data = changed(draw, data)[0]
         if draw.below(3):

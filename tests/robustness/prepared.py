@@ -126,7 +126,6 @@ def _cases(root: Path) -> list[tuple[Any, dict[str, Any], Path]]:
 
 
 def _tree(folder: Path) -> dict[str, Any]:
-    """Everything in a folder, by names: bytes of files, targets of links."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         kind: Any = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_dir()

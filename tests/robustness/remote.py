@@ -96,7 +96,6 @@ def _loader(source: Any, **options: Any) -> gi.Loader:
 
 
 def _epoch(source: Any, draw: random.Random) -> list[str]:
-    """The samples of an epoch in one of the ways in which it may be gone through."""
     chosen: dict[str, Any] = {"shuffle": draw.random() < 0.7, "batch_size": draw.choice((5, 8, 16))}
     way = draw.choice(("whole", "ranks", "resumed"))
     if way == "ranks":

@@ -32,8 +32,6 @@ def damaged_files(draw: Draw, kind: str, intact: dict[Path, bytes]) -> dict[Path
 
 
 class GuardedReader(ChunkReader):
-    """Reads into buffers between guards."""
-
     def fill(self, table: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         memory = Guarded(out.size, 0)
         super().fill(table, memory.bytes)
