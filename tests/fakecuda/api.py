@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import run
+from .launches import run_cupys
 from .order import Clock, Op, Order, Stream
 
 DEVICES = 2
@@ -320,7 +320,7 @@ class Cuda:
         if extra:
             self.launch(name, key, (x, y, z), (width, height, depth), extra)
             return
-        reads, writes, kind = run(image.decode(), name, parameters, self.order.content)
+        reads, writes, kind = run_cupys(image.decode(), name, parameters, self.order.content)
         told = {"source": reads[0]} if kind == "copy" else {}
         self.order.enqueue(key, kind, reads=reads, writes=writes, **told)
 

@@ -51,7 +51,7 @@ SUBJECTS = {
     "guard pages": Subject("guard_pages:check", chunk=2000),
     "guard recoded": Subject("guard_pages:check_recoded", seconds=1.0, room=64 << 20, chunk=2000),
     "guard pngs": Subject("guard_pages:check_pngs", chunk=2000),
-    "gpu jpegs": Subject("gpu_jpegs:check", 0.05, 60.0, 400, is_loud=True),
+    "gpu jpegs": Subject("jpegs:gpu_batches", 0.05, 60.0, 400, is_loud=True),
     "changing": Subject("changing:check", 0.02, 60.0, kept=200, threads=1),
     "formats": Subject("formats:check", kept=100),
     "tiff": Subject("formats:check_tiff", 0.2, kept=100, is_loud=True),
