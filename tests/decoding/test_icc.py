@@ -50,7 +50,7 @@ def profile(space: bytes = b"RGB ") -> bytes:
     return header.ljust(128, b"\0") + struct.pack(">I", len(tags)) + table + body
 
 
-def by_formula(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+def by_formula(pixels: NDArray[np.uint8]) -> Any:
     """P3 with a gamma to sRGB, of 0 to 255."""
     linear = np.clip((pixels / 255) ** GAMMA @ P3.T @ np.linalg.inv(SRGB).T, 0, 1)
     return 255 * np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)

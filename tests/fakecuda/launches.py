@@ -270,8 +270,8 @@ def run_cupys(source: str, name: str, parameters: int, content: Content) -> tupl
     if signature is None or function is None:
         raise NotImplementedError(f"CuPy's kernel {name}")
     texts = [one.strip() for one in re.split(r",(?![^<]*>)", signature[1])]
-    inputs, out = list[Any](), None
-    reads, writes = list[Range](), list[Range]()
+    out: Any = None
+    inputs, reads, writes = list[Any](), list[Range](), list[Range]()
     for k, text in enumerate(texts):
         if text.startswith(("CIndexer", "const CIndexer")):
             continue

@@ -145,11 +145,12 @@ class Order:
     def written(self, low: int, high: int) -> NDArray[np.bool_]:
         return self._part(low, high, "written", np.bool_)
 
-    def _part(self, low: int, high: int, what: str, dtype: Any) -> Any:
+    def _part(self, low: int, high: int, what: str, dtype: Any) -> NDArray[Any]:
         if high <= low:
             return np.empty(0, dtype)
         chunk = self._chunk(low)
-        return getattr(chunk, what)[low - chunk.low : high - chunk.low]
+        whole: NDArray[Any] = getattr(chunk, what)
+        return whole[low - chunk.low : high - chunk.low]
 
     def forget(self, low: int, high: int) -> None:
         """Memory that was allocated: nothing in it means anything, but what touched it before may still do so."""
