@@ -86,7 +86,7 @@ def test_opening_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 GOOD = jpeg(picture(40, 60, 0), quality=100)
 BAD = {
-    "empty": (b"", "empty"), "text": (b"hello world" * 40, "not an image"),
+    "empty": (b"", "empty: 0 bytes"), "text": (b"hello world" * 40, "not an image"),
     "photoshop": (b"8BPS" + bytes(40), "PSD is not supported"), "heic": (b"\0\0\0\x18ftypheic" + bytes(40), "HEIC"),
     "truncated header": (GOOD[:100], "truncated or damaged"),
     "truncated body": (GOOD[: len(GOOD) // 2], "the data end in MCU row 1 of 3"),

@@ -30,7 +30,7 @@ from . import decoder, launches, video
 from .api import Cuda
 from .build import UnavailableError, built, libraries
 from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
-from .order import Op, Order, Range, Stream
+from .order import Op, Order, Range, Stream, span_of
 
 # What imports CuPy.
 _PARTS = (
@@ -127,11 +127,7 @@ class FakeGpu:
         return np.ndarray(array.shape, array.dtype, content, array.data.ptr - low if content.size else 0, array.strides)
 
     def range_of(self, array: Any) -> Range:
-        if not array.size:
-            return array.data.ptr, array.data.ptr
-        reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-        begin = array.data.ptr + sum(step for step in reach if step < 0)
-        return begin, array.data.ptr + sum(step for step in reach if step > 0) + array.itemsize
+        return span_of(array.data.ptr, array.shape, array.strides, array.itemsize)
 
     def use(self, array: Any) -> Op:
         return self.order.enqueue(self.key(), "use", reads=[self.range_of(array)])

@@ -16,7 +16,7 @@ from gpuimg.kernels import layout, ops
 from gpuimg.kernels.cuda import Image, Kernel
 from gpuimg.kernels.jpeg import upload
 
-from .order import Order, Range, Stream
+from .order import Order, Range, Stream, span_of
 
 Dim = tuple[int, int, int]
 Content: TypeAlias = Callable[[int, int], Any]  # of these addresses
@@ -299,11 +299,7 @@ def run_cupys(source: str, name: str, parameters: int, content: Content) -> tupl
 
 def _described(at: int, dtype: Any, ndim: int, content: Content) -> tuple[Any, Range]:
     """An array as CuPy describes it to a kernel: its address, size, shape and strides."""
-    low, size, *rest = np.frombuffer(ctypes.string_at(at, 8 * (2 + 2 * ndim)), np.int64).tolist()
+    low, _, *rest = np.frombuffer(ctypes.string_at(at, 8 * (2 + 2 * ndim)), np.int64).tolist()
     shape, strides = rest[:ndim], rest[ndim:]
-    if not size:
-        return np.empty(shape, dtype), (low, low)
-    reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
-    first = low + sum(step for step in reach if step < 0)
-    last = low + sum(step for step in reach if step > 0) + dtype.itemsize
+    first, last = span_of(low, shape, strides, dtype.itemsize)
     return np.ndarray(shape, dtype, content(first, last), low - first, strides), (first, last)

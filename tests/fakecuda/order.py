@@ -9,7 +9,7 @@ A hardware JPEG decoder writes its destination when it is *called*, whatever its
 
 import threading
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,14 @@ class Chunk:
 
 _ALIGNMENT = 512  # of addresses
 _NEVER_WRITTEN, _FREED = 0xA5, 0xDD  # bytes
+
+
+def span_of(low: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Range:
+    """Addresses of an array's elements, the first of which is at ``low``."""
+    if 0 in shape:
+        return low, low
+    reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    return low + sum(min(step, 0) for step in reach), low + sum(max(step, 0) for step in reach) + itemsize
 
 
 def joined(clock: Clock, other: Clock) -> None:
