@@ -38,8 +38,8 @@ LOAD_HINTS = {
 #: The same for functions that open or decode one batch, whose caller looks for a loader.
 OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()}
 
-#: Parameters that functions of gpuimg 0.3 had.
-REMOVED = {"index": NO_INDEX, "indices": NO_INDEX}
+#: Parameters that functions of gpuimg 0.2 and 0.3 had.
+REMOVED = {"index": NO_INDEX, "indices": NO_INDEX, "resident": "its name is cache="}
 
 
 def explained(hints: Mapping[str, str]) -> Callable[[_Function], _Function]:
