@@ -108,7 +108,7 @@ FAULTS = [
     Fault("ranks: the last places are all given to the first ranks", "gpuimg/_loading/sharding.py",
           "np.minimum(ranks, rest % world)", "np.minimum(ranks * (rest % world), rest % world)", "loading/order"),
     Fault("resume: samples that replaced skipped ones come again", "gpuimg/_loading/pipeline.py",
-          "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "properties/loader_laws"),
+          "drawn.after = replace(drawn.after, taken=drawn.after.taken + len(bad))", "pass", "properties/loader_laws"),
     Fault("resume: the state's seed is ignored", "gpuimg/_loading/loader.py",
           'replace(schedule, seed=states[0]["seed"])', "schedule", "loading/sampling loading/batches"),
     Fault("resume: a rank that has taken none makes others begin again", "gpuimg/_loading/sharding.py",

@@ -99,6 +99,16 @@ class OpenedBatch(NamedTuple):
     timings: Timings
 
 
+class Drawn:
+    """Samples of a batch, and the position after it; under "skip" others take the places of the bad ones."""
+
+    def __init__(self, number: int, samples: list[Sample], epoch: int, after: Position) -> None:
+        self.number, self.samples, self.epoch, self.after = number, samples, epoch, after
+        self.failures: list[Failure] = []  # of samples that were replaced
+        self.replaced = 0  # of them
+        self.given_up = set[int]()  # positions among the samples of files that a GPU's kernels did not decode
+
+
 class Unfit(Exception):  # noqa: N818 - a signal within the pipeline
     """Samples of a batch were found to be what ``preprocess`` is not possible for: open the batch again."""
 
@@ -202,99 +212,83 @@ class Pipeline:
     def _jobs(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
         """Yield jobs that compute batches; one thread at a time advances this iterator."""
         skips, most, numbers = self._reading.on_error == "skip", self._schedule.batch_size, count()
-        job: Callable[[], Attempt[FinishedBatch]]
         if not skips:
             self._start_reading(self._schedule.epochs_from(*self._start))
         for position, left in self._schedule.epochs_from(*self._start):
             if skips:  # reads on past the samples of the epoch, for those that are left out
                 self._start_reading(iter([(position, left)]))
-            for at in range(0, left, most):
-                size = min(most, left - at)
+            while left:
+                size = min(most, left)
                 listed = isinstance(self._schedule.order, Batches)
                 samples = self._next_chunk().samples if listed else self._next_samples(size)
-                if skips:
-                    finished = self._refilled(next(numbers), samples, position)
-                    position, job = finished.position, partial(Attempt, partial(same, finished))
-                    del finished
-                else:
-                    end = at + size
-                    after = replace(position, taken=position.taken + end, given=position.given + end)
-                    job = partial(self._make, next(numbers), samples, position.epoch, after)
-                del samples
+                after = replace(position, taken=position.taken + size, given=position.given + size)
+                drawn = Drawn(next(numbers), samples, position.epoch, after)
+                job: Callable[[], Attempt[FinishedBatch]] = partial(self._attempt, drawn)
+                if skips:  # computed here, as the next batch begins after the samples that this one took
+                    attempt = self._attempt(drawn)
+                    attempt.result()
+                    job = partial(same, attempt)
+                    del attempt
+                position, left = drawn.after, left - size
+                del samples, drawn
                 yield job
                 del job
 
-    def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Attempt[FinishedBatch]:
-        """Compute a batch of exactly these samples; the loader waits for its kernels, unless these failed before."""
-        attempt = Attempt(partial(self._made, number, samples, epoch, after, set()))
+    def _attempt(self, drawn: Drawn) -> Attempt[FinishedBatch]:
+        """Compute a batch; the loader waits for its kernels, unless these failed before."""
+        attempt = Attempt(partial(self._made, drawn))
         if self._waits:
             attempt.result()
         return attempt
 
-    def _made(
-        self, number: int, samples: list[Sample], epoch: int, after: Position, given_up: set[int]
-    ) -> FinishedBatch:
-        self._waits |= bool(given_up)
+    def _made(self, drawn: Drawn) -> FinishedBatch:
+        self._waits |= bool(drawn.given_up)
         while True:
             with self._turn:
-                opened = self._open(samples, epoch, given_up)
-                if self._reread_failed(opened):
+                opened = self._open(drawn)
+                if self._reread_failed(opened) or self._is_refused(opened, drawn):
                     continue
-                self._raise_failures(opened)
                 try:
-                    finished = self._run(number, opened, epoch, after)
+                    finished = self._run(opened, drawn)
                 except Unfit:
                     continue
-            if not self._reread_failed(opened):
-                break
-        self._raise_failures(opened)
-        return finished
+            if not self._reread_failed(opened) and not self._is_refused(opened, drawn):
+                return finished._replace(failures=drawn.failures + _failures(opened))
 
-    def _raise_failures(self, opened: OpenedBatch) -> None:
-        failures = _failures(opened)
-        if failures and self._reading.on_error == "raise":
+    def _is_refused(self, opened: OpenedBatch, drawn: Drawn) -> bool:
+        """Apply ``on_error``: raise failures, or replace their samples by the next ones; return True for the latter."""
+        failures, on_error = _failures(opened), self._reading.on_error
+        if failures and on_error == "raise":
             errors = [sample.error for sample in opened.samples if sample.error is not None]
             raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)
-
-    def _refilled(self, number: int, good: list[Sample], position: Position) -> FinishedBatch:
-        """Compute a batch of these samples, with those that fail replaced by the ones after them."""
-        size, failures = len(good), list[Failure]()
-        taken = position.taken + size
-        while True:
-            taken += size - len(good)
-            good += self._next_samples(size - len(good))
-            opened = self._open(good, position.epoch, set())
-            if not opened.images.failures:
-                after = replace(position, taken=taken, given=position.given + size)
-                try:
-                    finished = Attempt(partial(self._run, number, opened, position.epoch, after)).result()
-                except Unfit:
-                    continue
-                if not opened.images.failures:
-                    return finished._replace(failures=failures)
-            if self._reread_failed(opened):
-                continue
-            failures += _failures(opened)
-            good = [sample for k, sample in enumerate(good) if k not in opened.images.failures]
-            if not good and taken - position.taken > self._schedule.order.choices + size:
-                raise DecodeError(tuple(failures), len(failures))  # no sample at all is good
+        bad = opened.images.failures
+        if on_error != "skip" or not bad:
+            return False
+        drawn.failures += failures
+        good = [sample for k, sample in enumerate(drawn.samples) if k not in bad]
+        if not good and drawn.replaced > self._schedule.order.choices:
+            raise DecodeError(tuple(drawn.failures), len(drawn.failures))  # no sample at all is good
+        drawn.samples = good + self._next_samples(len(bad))
+        drawn.replaced, drawn.given_up = drawn.replaced + len(bad), set()
+        drawn.after = replace(drawn.after, taken=drawn.after.taken + len(bad))
+        return True
 
     def _reread_failed(self, opened: OpenedBatch) -> bool:
         """Read failed samples again; return True if any has other bytes now, see :func:`reread`."""
         failed = [opened.samples[k] for k in opened.images.failures]
         return sum(reread(sample, self._reading.columns, self._reading.decode.max_bytes) for sample in failed) > 0
 
-    def _open(self, samples: list[Sample], epoch: int, given_up: set[int]) -> OpenedBatch:
-        reading = self._reading
+    def _open(self, drawn: Drawn) -> OpenedBatch:
+        reading, samples = self._reading, drawn.samples
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
         if reading.cache is not None:
             return OpenedBatch(samples, *reading.cache.open(samples))
         if reading.videos is not None:
-            images = reading.videos.open(data, names, self._rng(samples, epoch), reading.decode)
+            images = reading.videos.open(data, names, self._rng(samples, drawn.epoch), reading.decode)
         else:
             images = open_images(data, reading.decode, "fill", names)
-            images = replace(images, given_up=given_up)
+            images = replace(images, given_up=drawn.given_up)
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images, Timings())
 
@@ -317,9 +311,9 @@ class Pipeline:
         cache = self._reading.cache
         return None if cache is None else cache.count
 
-    def _run(self, number: int, opened: OpenedBatch, epoch: int, after: Position) -> FinishedBatch:
-        result, (samples, files, timings) = self._result, opened
-        which = number % len(result.runtimes)
+    def _run(self, opened: OpenedBatch, drawn: Drawn) -> FinishedBatch:
+        result, (samples, files, timings), epoch = self._result, opened, drawn.epoch
+        which = drawn.number % len(result.runtimes)
         runtime = result.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         known = self._known_labels(samples)
@@ -351,7 +345,7 @@ class Pipeline:
         if result.place is not None:
             batch = result.place(batch)
         return FinishedBatch(
-            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held,
+            batch, epoch, drawn.after, [], runtime, event, seconds, watch.held,
             {name: getattr(timings, name) for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu")},
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from .._checks.text import counted
 from .._io.native_read import ChunkReader
 from .._runtimes.attempt import Attempt
 from .order import Blocks
-from .pipeline import FinishedBatch, Pipeline
+from .pipeline import Drawn, FinishedBatch, Pipeline
 from .prefetch import Prefetcher
 from .samples import Sample, with_data
 from .sharding import ENDLESS, Position
@@ -40,7 +40,7 @@ class StreamPipeline(Pipeline):
                 samples, pending = reader.get()
             except StopIteration:
                 return
-            yield partial(self._make, number, samples, pending.epoch, pending.after)
+            yield partial(self._attempt, Drawn(number, samples, pending.epoch, pending.after))
             del samples
 
     def _read_batch(self, pending: PendingBatch) -> tuple[list[Sample], PendingBatch]:
