@@ -426,7 +426,7 @@ class Batch(Sequence[Array]):
             else:
                 offsets, total = offsets_of(plan.sizes, plan.channels)
                 flat = (allocate or runtime.empty_for_results)(total, name)
-                self._run(flat, offsets, layout)
+                self._run_now(recording, flat, offsets, layout)
                 result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
             # A signal handler may have requested the same result while this thread computed it.
             return self._results.setdefault((name, layout), (result, runtime.finished()))[0]
@@ -457,24 +457,29 @@ class Batch(Sequence[Array]):
     def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout, times: Ints | None = None) -> None:
         """Write the results, in a batch of clips those at ``times``, to a flat array; run if there are none yet."""
         recording = self._recording if times is None else self._recording.at_frames(times)
-        name, source, runtime = name_of(flat.dtype), recording.source, recording.runtime
+        with self._one_thread():
+            if (done := self._finished(name_of(flat.dtype), layout)) is not None:
+                done = done if times is None else done.at_frames(times)
+                planes.store(recording.runtime, done, flat, offsets, layout)
+                return
+            self._run_now(recording, flat, offsets, layout)
+
+    @staticmethod
+    def _run_now(recording: Recording, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
+        source, runtime = recording.source, recording.runtime
         if not len(recording.plan):
             return
-        with self._one_thread():
-            if (done := self._finished(name, layout)) is not None:
-                done = done if times is None else done.at_frames(times)
-            elif isinstance(source, Pixels) and recording.is_unchanged(name):
-                done = source
-            if done is not None:
-                planes.store(runtime, done, flat, offsets, layout)
+        if isinstance(source, Pixels):
+            if recording.is_unchanged(name_of(flat.dtype)):
+                planes.store(runtime, source, flat, offsets, layout)
                 return
-            if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
+            if source.layout != "NHWC" or source.dtype not in UNITS:
                 raise TypeError(
                     f"cannot record operations on a {source.dtype} {source.layout} result; use "
                     'compute("uint8" or "float32", layout="NHWC"), or record first'
                 )
-            run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
-            recording.record_outcome(run() if runtime.on_host else delivered(run))
+        run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
+        recording.record_outcome(run() if runtime.on_host else delivered(run))
 
     # -- sequence ----------------------------------------------------------------------------------------------
 

@@ -128,12 +128,12 @@ class EncodedImages(Opened):
     layout: ClassVar[str] = "NHWC"  # of decoded images
     frames: ClassVar[None] = None  # these are not frames of clips
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         """Dtype of decoded images, uint8 or uint16."""
         return f"uint{self.options.bits}"
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Channels of decoded images."""
         return self.options.channels
