@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._checks.docstrings import documented
-from .._checks.keywords import OPENING_HINTS, REMOVED, explained
+from .._checks.keywords import OPENING_HINTS, REMOVED_FROM_OPENING, explained
 from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
@@ -60,7 +60,7 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
     return info(read_one(source, options.max_bytes), options)
 
 
-@explained(OPENING_HINTS | REMOVED)
+@explained(OPENING_HINTS | REMOVED_FROM_OPENING)
 @_of_files
 def open_batch(
     sources: Sequence[Source],
@@ -133,7 +133,7 @@ def open_batch(
     return Batch(Recording.start(runtime, open_images(sources, options, on_error)))
 
 
-@explained(OPENING_HINTS | REMOVED)
+@explained(OPENING_HINTS | REMOVED_FROM_OPENING)
 @_of_files
 def decode_batch(
     sources: Sequence[Source],
@@ -178,7 +178,7 @@ def decode_batch(
     return Batch(Recording.start(runtime, recording.decoded()))
 
 
-@explained(OPENING_HINTS | REMOVED)
+@explained(OPENING_HINTS | REMOVED_FROM_OPENING)
 @_of_files
 def decode_image(
     source: Source,

@@ -39,7 +39,9 @@ LOAD_HINTS = {
 OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()}
 
 #: Parameters that functions of gpuimg 0.2 and 0.3 had.
-REMOVED = {"index": NO_INDEX, "indices": NO_INDEX, "resident": "its name is cache="}
+REMOVED = {"index": NO_INDEX, "resident": "its name is cache="}
+#: And those that functions had that open files.
+REMOVED_FROM_OPENING = {"index": NO_INDEX, "indices": NO_INDEX}
 
 
 def explained(hints: Mapping[str, str]) -> Callable[[_Function], _Function]:

@@ -18,7 +18,7 @@ from PIL import Image
 
 import gpuimg
 from gpuimg._checks.elsewhere import ELSEWHERE
-from gpuimg._checks.keywords import LOAD_HINTS
+from gpuimg._checks.keywords import LOAD_HINTS, REMOVED
 from tests.video.videos import made
 
 from .. import processes
@@ -62,6 +62,8 @@ def test_keywords_of_a_dataloader(name: str, function: str) -> None:
     [(gpuimg.load, "index"), (gpuimg.open_batch, "index"), (gpuimg.open_batch, "indices"), (gpuimg.prepare, "index")],
 )
 def test_parameters_of_earlier_versions(function: Any, name: str) -> None:
+    assert name not in inspect.signature(function).parameters
+    assert not {*LOAD_HINTS, *REMOVED} & {*inspect.signature(gpuimg.load).parameters}  # torch.load passes all of them
     match = rf"{function.__name__}\(\) has no parameter '{name}': there are no seek indexes"
     with pytest.raises(TypeError, match=match):
         function(SOURCE, "nowhere", **{name: "some"}) if function is gpuimg.prepare else function(SOURCE, **{name: 1})
