@@ -18,6 +18,8 @@ from tests.fakecuda.work import SIZES, epoch, files, load, opened, small, told, 
 from tests.libraries import needs
 
 from ..decoding.jpegs import encoded, noise
+from ..operations import test_filters as filters
+from ..samples import pictures
 
 needs("numba_cuda")
 
@@ -401,3 +403,12 @@ def test_running_out_of_memory(gpu: FakeGpu, refused: int) -> None:
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
     ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._resources.arenas  # type: ignore[attr-defined]
     assert len(ring._spare) + ring._left == 2
+
+
+@pytest.mark.parametrize(("launches", "steps"), filters.CHAINS)
+def test_a_chain_is_few_launches(gpu: FakeGpu, launches: int, steps: str) -> None:
+    chain: Any = [gpu.cupy.asarray(picture) for picture in pictures(filters.SIZES, "float32")]
+    for step in steps.split():
+        chain = filters.STEPS[step](chain)
+    chain.compute("float32")
+    assert len(gpu.order.of("launch")) == launches

@@ -13,7 +13,6 @@ import gpuimg as gi
 
 from .. import references
 from ..compare import FORMULA, assert_close, assert_same
-from ..libraries import cases
 from ..references import to_unit
 from ..samples import file_of, pictures, smooth
 
@@ -91,6 +90,7 @@ STEPS: dict[str, Callable[[Any], gi.Batch]] = {
     "quarter": lambda x: gi.rotate(x, 270, expand=True),
 }  # fmt: skip
 #: Launches of a GPU, and the steps of a chain.
+#: Launches on a GPU, which tests/cuda/test_cuda_host.py counts, and the functions.
 CHAINS = [
     (1, "blur"), (1, "blur hue invert"), (2, "blur resize"), (2, "resize blur"), (2, "brighten blur"), (2, "blur blur"),
     (1, "flip resize"), (2, "blur flip"), (2, "blur pad"), (1, "sharpen"), (1, "brighten sharpen saturation"),
@@ -111,12 +111,3 @@ def test_a_chain_is_its_functions_one_at_a_time(steps: str) -> None:
     for step in steps.split():
         chain, single = STEPS[step](chain), STEPS[step](single).compute("float32")
     assert_close(chain.compute("float32"), list(single), FLOAT * 5)
-
-
-@cases("numba_cuda", ("launches", "steps"), CHAINS)
-def test_a_chain_is_few_launches(gpu: Any, launches: int, steps: str) -> None:
-    chain: Any = [gpu.cupy.asarray(picture) for picture in pictures(SIZES, "float32")]
-    for step in steps.split():
-        chain = STEPS[step](chain)
-    chain.compute("float32")
-    assert len(gpu.order.of("launch")) == launches
