@@ -89,8 +89,7 @@ STEPS: dict[str, Callable[[Any], gi.Batch]] = {
     "pad": lambda x: gi.pad(x, 3, 0.5), "invert": gi.invert, "flip": gi.horizontal_flip, "upside": gi.vertical_flip,
     "quarter": lambda x: gi.rotate(x, 270, expand=True),
 }  # fmt: skip
-#: Launches of a GPU, and the steps of a chain.
-#: Launches on a GPU, which tests/cuda/test_cuda_host.py counts, and the functions.
+#: Launches on a GPU, which tests/cuda/test_cuda_host.py counts, and the steps of a chain.
 CHAINS = [
     (1, "blur"), (1, "blur hue invert"), (2, "blur resize"), (2, "resize blur"), (2, "brighten blur"), (2, "blur blur"),
     (1, "flip resize"), (2, "blur flip"), (2, "blur pad"), (1, "sharpen"), (1, "brighten sharpen saturation"),
