@@ -18,6 +18,7 @@ from .._loading.loader import changed
 from .._loading.pipeline import FinishedBatch, LoadedBatch
 from .._loading.settings import UserFunction, check_keys
 from .._runtimes.devices import on_cpu, runtime_for
+from .._runtimes.protocol import ResultMemory
 from ..sources.stream import Stream
 from .tensors import TensorBatch, of_tensors, tensor_of, tensors_of, with_layout
 
@@ -142,7 +143,7 @@ def load(
     arrays = load_arrays(source, preprocess, **arguments)
     on_host = all(map(on_cpu, arrays.devices))
     pinned = pin_memory or (target is not None and target.type == "cuda")
-    memory = PinnedMemory() if on_host and pinned and torch.cuda.is_available() else None
+    memory: ResultMemory | None = PinnedMemory() if on_host and pinned and torch.cuda.is_available() else None
     place = CopyAhead(target) if on_host and target is not None and target.type != "cpu" else None
     loader = changed(arrays, Loader, memory=memory, place=place)
     loader._device, loader._keys = target, keys
@@ -162,7 +163,7 @@ def _computing(target: torch.device) -> str:
 class PinnedMemory:
     """Memory for results in pinned memory, whose reuse torch's allocator manages."""
 
-    def take(self, elements: int, dtype: str) -> Any:
+    def empty_for_results(self, elements: int, dtype: str) -> Any:
         """Return an uninitialized flat array."""
         kind = numpy_dtype(dtype)
         return torch.empty(elements * kind.itemsize, dtype=torch.uint8, pin_memory=True).numpy().view(kind)
