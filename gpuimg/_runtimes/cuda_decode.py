@@ -97,14 +97,12 @@ class ImageDecoder:
 
     def _decode(self, images: Encoded, pixels: Pixels, regions: Ints, own: _ThreadState) -> Outcome:
         begin = time.perf_counter()
-        gpu = Timings()  # its decode time is the host's, which waits for the decoders
         if isinstance(images, EncodedClips):
-            refused = self._decode_clips(images, pixels, regions, own)
-            gpu.clips_on_cpu = len(refused)
-            left = list(refused)
+            left = list(self._decode_clips(images, pixels, regions, own))
+            gpu = Timings(clips_on_cpu=len(left))
         else:
             left, gpu = self._decode_images(images, pixels, regions, own)
-        gpu.decode = time.perf_counter() - begin
+        gpu.decode = time.perf_counter() - begin  # the host's, which waits for the decoders
         outcome = self._decode_on_host(images, left, pixels, regions)
         for i in rows_of(np.array([*images.failures], np.int64), images.frames).tolist():
             pixels.view(i).fill(0)
