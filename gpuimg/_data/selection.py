@@ -71,12 +71,11 @@ class Selection(NamedTuple, Generic[Files]):
         return None if len(first) == len(inverse) else first[inverse]
 
 
-def unique(files: Files) -> tuple[Files, Ints | None, Ints | None]:
+def unique(files: Files, first_occurrences: Ints | None) -> tuple[Files, Ints | None, Ints | None]:
     """Return the files without duplicates, the index of each in the batch, and of each in the batch the file.
 
     Both are None if all differ.
     """
-    first_occurrences = files.first_occurrences()
     if first_occurrences is None:
         return files, None, None
     first, inverse = np.unique(first_occurrences, return_inverse=True)

@@ -87,7 +87,7 @@ def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, on_ho
     return scales
 
 
-def at_scales(source: Encoded | Pixels, scales: Ints) -> Encoded | Pixels:
+def at_scales(source: Encoded, scales: Ints) -> Encoded:
     """Return a source with the scales at which its images are decoded."""
     return replace(source, scales=scales) if isinstance(source, EncodedImages) and source.options.draft else source
 

@@ -57,17 +57,18 @@ class Work(NamedTuple):
     starts: Ints  # (N,): the first segment of each image that changes it, or the last segment
     scales: Ints  # (N,): eighths of their sizes at which files are decoded
     sizes: Ints  # (N, 2) of the images as they are decoded
-    first: Ints | None  # (N,): the index of each image's first occurrence; None if all images differ
+    first: Ints | None  # of each image or clip: the index of its first occurrence; None if all differ
 
     def files(self) -> "Files":
         """Return the files to decode, each once, with the regions that all its occurrences read."""
         assert not isinstance(self.source, Pixels)
-        images, first, inverse = unique(self.source)
-        sizes, regions = self.sizes, self.segments[0].regions
+        images, first, inverse = unique(self.source, self.first)
+        sizes, scales, regions = self.sizes, self.scales, self.segments[0].regions
         if first is not None and inverse is not None:
-            sizes = sizes[rows_of(first, images.frames)]
+            rows = rows_of(first, images.frames)
+            sizes, scales = sizes[rows], scales[rows]
             regions = union_regions(regions, rows_of(inverse, images.frames))
-        return Files(images, sizes, regions, first, inverse)
+        return Files(at_scales(images, scales), sizes, regions, first, inverse)
 
 
 class Files(NamedTuple):
@@ -112,8 +113,7 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
         if after is not None:
             check_reach(after.regions, np.where(scaled.starts <= k, one.strides, 0) if on_host else one.strides)
         compiled.append(one)
-    every = None if first is None else rows_of(first, source.frames)
-    return Work(at_scales(source, scaled.scales), compiled[::-1], scaled.starts, scaled.scales, sizes, every)
+    return Work(source, compiled[::-1], scaled.starts, scaled.scales, sizes, first)
 
 
 def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:

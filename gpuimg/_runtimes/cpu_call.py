@@ -21,6 +21,7 @@ from .._data.images import (
     EncodedImages,
     Pixels,
     check_reach,
+    rows_of,
     sizes_of,
 )  # fmt: skip
 from .._data.patches import Form
@@ -182,7 +183,7 @@ class Call:
         if len(compiled) > 1:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
             needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
-        every = NONE if work.first is None else work.first
+        every = NONE if work.first is None else rows_of(work.first, source.frames)
         left = set_images(
             images, *headers, TURNS, work.sizes, work.scales, self._passes, every, source.channels, out, offsets,
             itemsize, results, elements, needs,
@@ -209,9 +210,7 @@ class Call:
             needs["source"] = np.max(images["elements"], where=unpadded, initial=0)
         else:
             order.clear()
-            self._python = (
-                np.unique(every // (source.frames or 1)).tolist() if len(every) else list(range(len(source.data)))
-            )
+            self._python = list(range(len(source.data))) if work.first is None else np.unique(work.first).tolist()
         self._order = np.array(order, np.int64)
         if files is None or self._needs[_SOURCE] > MOST_ELEMENTS:
             check_reach(images["region"], images["row"])

@@ -25,7 +25,7 @@ def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
     if not is_special(source):
         return runtime.decode(source)
     assert isinstance(source, EncodedImages)
-    images, first, inverse = unique(source)
+    images, first, inverse = unique(source, source.first_occurrences())
     offsets, total = offsets_of(images.sizes, images.channels)
     flat = runtime.empty(total, images.dtype)
     with runtime.device():

@@ -297,7 +297,7 @@ def test_scaled_regions_of_turned_images(launches: Launches, scale: int) -> None
 
 
 CHAINS: dict[str, Callable[[gi.Batch], gi.Batch]] = {
-    "resize": lambda x: gi.resize(x, (11, 12)),
+    "resize": lambda x: gi.resize(x, (11, 12)), "views": lambda x: gi.resize(x.take([3, 0, 0, 1, 3, 5]), (8, 9)),
     "crops": lambda x: gi.horizontal_flip(gi.resized_crop(x, [3, 0, 7, 1, 2, 0], 2, 35, 30, (9, 10), "bicubic")),
     "turned": lambda x: gi.adjust_contrast(gi.resize(gi.rotate(x, 90, expand=True), (9, 8)), 1.4),
     "some measured": lambda x: gi.gaussian_blur(
