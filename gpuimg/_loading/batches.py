@@ -68,6 +68,12 @@ class Batches:
         """Return the number of batches of an epoch."""
         return len(self.of(epoch).offsets) - 1
 
+    def at(self, places: Ints, _: int, epoch: int) -> tuple[Ints, NDArray[np.uint64] | None]:
+        """Return the samples of the batch at one place, and the number of each copy; None if all are the first ones."""
+        lists, place = self.of(epoch), int(places[0])
+        span = slice(*lists.offsets[place : place + 2].tolist())
+        return lists.indices[span], None if lists.copies is None else lists.copies[span]
+
     def keep(self, epoch: int) -> None:
         """Free the batches of epochs before this one."""
         for made in list(self._made) if self._function is not None else ():

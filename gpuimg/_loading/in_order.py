@@ -81,5 +81,5 @@ def shown(progress: bool | Progress, total: int) -> Iterator[Callable[[int], Non
     elif not progress:
         yield lambda done: None
     else:
-        with progress_bar()(total=total, unit="image", unit_scale=True, dynamic_ncols=True) as bar:
+        with progress_bar()(total=total) as bar:
             yield lambda done: bar.update(done - bar.n)

@@ -20,10 +20,11 @@ from .batches import Batches
 from .order import Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
+from .reading import Reader
 from .settings import Reading, Result, Schedule
 from .sharding import Position, checked_states, resumed
 from .stats import Stats, progress_bar
-from .streams import StreamPipeline
+from .streams import StreamReader
 
 __all__ = ["Loader"]
 
@@ -145,13 +146,13 @@ class Loader:
         self._last = last
         most = self._reading.max_failures
         self._most = most if most is None or isinstance(most, int) else int(most * self._schedule.images(start.epoch))
-        bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
+        bar = None if self._progress_bar is None else self._progress_bar(total=self._total(start, last))
         if self._process != os.getpid():  # after a fork, a lock of the parent's memory pool may stay locked
             self._process = os.getpid()
             memory, stream = self._result.memory, self._result.stream
             self._memory = [memory or runtime.result_memory(stream) for runtime in self._result.runtimes]
-        kind = StreamPipeline if self._of_stream else Pipeline
-        pipeline = kind(self._reading, self._schedule, self._result, self._memory, start, last)
+        reader = (StreamReader if self._of_stream else Reader)(self._reading, self._schedule, start, last)
+        pipeline = Pipeline(reader, self._result, self._memory)
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
         self._loop = weakref.ref(running)
@@ -167,11 +168,12 @@ class Loader:
             self._own = self._begin(weakref.ref(self))  # a weak reference: deleting the loader must end the threads
         return next(self._own)
 
-    def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
-        whole = self._schedule.images(start.epoch)
+    def _total(self, start: Position, last: int | None) -> int | None:
+        """Return the number of images of a loop, if it is known."""
+        if last is None or self._of_stream:
+            return None
         rest = self._schedule.images(start.epoch, start.levels, start.given)
-        total = None if last is None or self._of_stream else rest + (last - start.epoch - 1) * whole
-        return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
+        return rest + (last - start.epoch - 1) * self._schedule.images(start.epoch)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -343,7 +345,7 @@ class Loader:
         self._position = finished.position
         self._inside = True
         if isinstance(self._schedule.order, Batches):
-            self._schedule.order.keep(finished.epoch)
+            self._schedule.order.keep(finished.position.epoch)
         self.failures += finished.failures
         del self.failures[:-_STORED]
         failed = self._stats.add(finished)

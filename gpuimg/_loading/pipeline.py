@@ -1,18 +1,16 @@
 """Pipeline of a loader: readers, then batches that are recorded, decoded and computed.
 
-Readers go ahead in the order of the epoch, independently of the batches. One thread at a time forms a batch of the
-samples that were read; several batches are then computed concurrently. With ``on_error="skip"`` the samples of a batch
-depend on the decoding of earlier ones, so these batches are computed one after another.
+Readers go ahead in the order of the epoch, independently of the batches. One thread at a time draws the samples of a
+batch; several batches are then computed concurrently. With ``on_error="skip"`` the samples of a batch depend on the
+decoding of earlier ones, so one thread computes these batches one after another.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import count
+from itertools import count, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +28,10 @@ from .._runtimes.attempt import Attempt
 from .._runtimes.protocol import ResultMemory, Runtime, Timings
 from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
-from .batches import Batches
-from .prefetch import Prefetcher, Stopped, same
-from .reading import ReadChunk, ReadJobs
+from .prefetch import Prefetcher
+from .reading import DrawnBatch, Reader
 from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread, with_own
-from .settings import Reading, Result, Schedule
+from .settings import Result
 from .sharding import Position
 
 __all__ = ["LoadedBatch"]
@@ -91,24 +88,6 @@ class LoadedBatch(NamedTuple):
         return views_of(self.images, len(self.indices))
 
 
-class OpenedBatch(NamedTuple):
-    """Samples of a batch and their images, of which only the headers were read."""
-
-    samples: list[Sample]
-    images: Encoded | Pixels  # pixels from a cache
-    timings: Timings
-
-
-class Drawn:
-    """Samples of a batch, and the position after it; under "skip" others take the places of the bad ones."""
-
-    def __init__(self, number: int, samples: list[Sample], epoch: int, after: Position) -> None:
-        self.number, self.samples, self.epoch, self.after = number, samples, epoch, after
-        self.failures: list[Failure] = []  # of samples that were replaced
-        self.replaced = 0  # of them
-        self.given_up = set[int]()  # positions among the samples of files that a GPU's kernels did not decode
-
-
 class Unfit(Exception):  # noqa: N818 - a signal within the pipeline
     """Samples of a batch were found to be what ``preprocess`` is not possible for: open the batch again."""
 
@@ -117,184 +96,87 @@ class FinishedBatch(NamedTuple):
     """A computed batch with its position, failures and timings."""
 
     batch: LoadedBatch
-    epoch: int
     position: Position  # after this batch
     failures: list[Failure]
     runtime: Runtime
     event: Any  # recorded after the work on the batch
-    seconds: dict[str, float]
-    held: float  # seconds that recording waited for the GIL or a core
-    left: dict[str, int]  # numbers of images and clips that GPU decoders left to the CPU
+    record: Watch  # of ``preprocess``
+    timings: Timings
 
 
 class Pipeline:
-    """Threads of one loop over the data, from a position to the end of epoch ``last_epoch - 1``.
+    """Threads that compute the batches of one loop, started by ``batches.start()``, and those that read for them."""
 
-    They are started by ``batches.start()``.
-    """
-
-    def __init__(
-        self, reading: Reading, schedule: Schedule, result: Result, memory: Sequence[ResultMemory],
-        position: Position, last_epoch: int | None,
-    ) -> None:  # fmt: skip
-        self._reading, self._schedule, self._result = reading, schedule, result
-        self._memory = memory
-        self._start = position, last_epoch
-        self._read: deque[Sample] = deque()
-        self._lock = threading.Lock()
-        self._stopped = False
+    def __init__(self, reader: Reader, result: Result, memory: Sequence[ResultMemory]) -> None:
+        self.reader, self.reading, self._seed = reader, reader.reading, reader.schedule.seed
+        self._result, self._memory = result, memory
         self._turn = Turn()
+        self._skips = self.reading.on_error == "skip"
         self._waits = False  # for kernels that decode, once they have failed at a file
         self._labels: list[Any] | None = None  # of the last batch that had any
-        self._reader: Prefetcher[ReadChunk] | None = None
-        self._read_jobs = ReadJobs(reading, schedule)
-        self.read_seconds = self.read_held = 0.0  # seconds, of chunks that were used
-        self.read_waited = 0.0  # seconds, of readers that have ended
         _keep_freed_memory()
         prepare()
         devices = len(result.runtimes)
-        self.batches = Prefetcher(self._jobs(), result.prefetch * devices, result.decoders * devices, "decode")
-
-    # -- reading -----------------------------------------------------------------------------------------------
-
-    def _start_reading(self, epochs: Iterator[tuple[Position, int]]) -> None:
-        self._stop_reading()
-        self._read.clear()
-        jobs = self._read_jobs
-        self._started(Prefetcher(jobs.of(epochs), jobs.ahead, self._reading.readers, "read", spare=True))
-
-    def _started(self, reader: Prefetcher[Any]) -> Prefetcher[Any]:
-        with self._lock:
-            if self._stopped:
-                raise Stopped
-            self._reader = reader
-            reader.start()
-        return reader
-
-    def _stop_reading(self) -> None:
-        reader = self._reader
-        if reader is None:
-            return
-        reader.signal()
-        reader.join()
-        with self._lock:
-            if self._reader is reader:  # else another thread stopped it, too
-                self._reader = None
-                self.read_waited += reader.waited
-
-    def _next_samples(self, count: int) -> list[Sample]:
-        while len(self._read) < count:
-            chunk = self._next_chunk()
-            self._read.extend(chunk.samples if chunk.part is None else self._mixed(chunk))
-        return [self._read.popleft() for _ in range(count)]
-
-    def _next_chunk(self) -> ReadChunk:
-        reader = self._reader
-        if reader is None:
-            raise Stopped
-        chunk = reader.get()
-        self.read_seconds += chunk.seconds
-        self.read_held += chunk.held
-        return chunk
-
-    def _mixed(self, chunk: ReadChunk) -> list[Sample]:
-        """Return all samples of a buffer in the order of the epoch; ``chunk`` is its first part."""
-        found: dict[int, Sample] = {}
-        while chunk.part is not None:
-            found.update(zip(chunk.part.places.tolist(), chunk.samples, strict=True))
-            if chunk.part.last:
-                break
-            chunk = self._next_chunk()
-        return [found[place] for place in sorted(found)]
-
-    # -- batches -----------------------------------------------------------------------------------------------
+        workers = 1 if self._skips else result.decoders * devices
+        self.batches = Prefetcher(self._jobs(), result.prefetch * devices, workers, "decode")
 
     def _jobs(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
-        """Yield jobs that compute batches; one thread at a time advances this iterator."""
-        skips, most, numbers = self._reading.on_error == "skip", self._schedule.batch_size, count()
-        if not skips:
-            self._start_reading(self._schedule.epochs_from(*self._start))
-        for position, left in self._schedule.epochs_from(*self._start):
-            if skips:  # reads on past the samples of the epoch, for those that are left out
-                self._start_reading(iter([(position, left)]))
-            while left:
-                size = min(most, left)
-                listed = isinstance(self._schedule.order, Batches)
-                samples = self._next_chunk().samples if listed else self._next_samples(size)
-                after = replace(position, taken=position.taken + size, given=position.given + size)
-                drawn = Drawn(next(numbers), samples, position.epoch, after)
-                job: Callable[[], Attempt[FinishedBatch]] = partial(self._attempt, drawn)
-                if skips:  # computed here, as the next batch begins after the samples that this one took
-                    attempt = self._attempt(drawn)
-                    attempt.result()
-                    job = partial(same, attempt)
-                    del attempt
-                position, left = drawn.after, left - size
-                del samples, drawn
-                yield job
-                del job
+        yield from map(partial, repeat(self._compute), count(), self.reader.batches())  # keeps no batch
 
-    def _attempt(self, drawn: Drawn) -> Attempt[FinishedBatch]:
+    def _compute(self, number: int, drawn: DrawnBatch) -> Attempt[FinishedBatch]:
         """Compute a batch; the loader waits for its kernels, unless these failed before."""
-        attempt = Attempt(partial(self._made, drawn))
+        attempt = Attempt(partial(self._finished, number, drawn))
         if self._waits:
             attempt.result()
         return attempt
 
-    def _made(self, drawn: Drawn) -> FinishedBatch:
+    def _finished(self, number: int, drawn: DrawnBatch) -> FinishedBatch:
         self._waits |= bool(drawn.given_up)
         while True:
             with self._turn:
-                opened = self._open(drawn)
-                if self._reread_failed(opened) or self._is_refused(opened, drawn):
+                images, timings = self._open(drawn)
+                if self._has_changed(drawn, images.failures):
                     continue
-                try:
-                    finished = self._run(opened, drawn)
+                run = partial(self._run, number, drawn, images, timings)
+                try:  # samples are only replaced once the kernels have reported theirs, too
+                    finished = Attempt(run).result() if self._skips else run()
                 except Unfit:
                     continue
-            if not self._reread_failed(opened) and not self._is_refused(opened, drawn):
-                return finished._replace(failures=drawn.failures + _failures(opened))
+            if not self._has_changed(drawn, images.failures):
+                return finished
 
-    def _is_refused(self, opened: OpenedBatch, drawn: Drawn) -> bool:
-        """Apply ``on_error``: raise failures, or replace their samples by the next ones; return True for the latter."""
-        failures, on_error = _failures(opened), self._reading.on_error
-        if failures and on_error == "raise":
-            errors = [sample.error for sample in opened.samples if sample.error is not None]
-            raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)
-        bad = opened.images.failures
-        if on_error != "skip" or not bad:
-            return False
-        drawn.failures += failures
-        good = [sample for k, sample in enumerate(drawn.samples) if k not in bad]
-        if not good and drawn.replaced > self._schedule.order.choices:
-            raise DecodeError(tuple(drawn.failures), len(drawn.failures))  # no sample at all is good
-        drawn.samples = good + self._next_samples(len(bad))
-        drawn.replaced, drawn.given_up = drawn.replaced + len(bad), set()
-        drawn.after = replace(drawn.after, taken=drawn.after.taken + len(bad))
-        return True
+    def _has_changed(self, drawn: DrawnBatch, failed: Mapping[int, Failure]) -> bool:
+        """Apply ``on_error`` to failures; return True if samples were replaced, or have other bytes now."""
+        reading, samples = self.reading, drawn.samples
+        again = [reread(samples[k], reading.columns, reading.decode.max_bytes) for k in failed]
+        if any(again) or not failed:
+            return any(again)
+        failures = _failures(samples, failed)
+        if failures and reading.on_error == "raise":
+            errors = [sample.error for sample in samples if sample.error is not None]
+            raise DecodeError(tuple(failures), len(samples)) from (errors[0] if errors else None)
+        if self._skips:
+            drawn.failures += failures
+            self.reader.replace_failed(drawn, failed)
+        return self._skips
 
-    def _reread_failed(self, opened: OpenedBatch) -> bool:
-        """Read failed samples again; return True if any has other bytes now, see :func:`reread`."""
-        failed = [opened.samples[k] for k in opened.images.failures]
-        return sum(reread(sample, self._reading.columns, self._reading.decode.max_bytes) for sample in failed) > 0
-
-    def _open(self, drawn: Drawn) -> OpenedBatch:
-        reading, samples = self._reading, drawn.samples
+    def _open(self, drawn: DrawnBatch) -> tuple[Encoded | Pixels, Timings]:
+        """Return the images of a batch, of which only the headers were read, or pixels from a cache."""
+        reading, samples = self.reading, drawn.samples
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
         if reading.cache is not None:
-            return OpenedBatch(samples, *reading.cache.open(samples))
+            return reading.cache.open(samples)
         if reading.videos is not None:
-            images = reading.videos.open(data, names, self._rng(samples, drawn.epoch), reading.decode)
+            images = reading.videos.open(data, names, self._rng(samples, drawn.after.epoch), reading.decode)
         else:
-            images = open_images(data, reading.decode, "fill", names)
-            images = replace(images, given_up=drawn.given_up)
+            images = replace(open_images(data, reading.decode, "fill", names), given_up=drawn.given_up)
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
-        return OpenedBatch(samples, images, Timings())
+        return images, Timings()
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:
         indices = [sample.index for sample in samples]
-        return rng_of_views(self._schedule.seed, epoch, indices, [sample.copy for sample in samples])
+        return rng_of_views(self._seed, epoch, indices, [sample.copy for sample in samples])
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
         """Return labels that show the label type: those of these samples or, if none could be read, of others."""
@@ -302,18 +184,12 @@ class Pipeline:
         if known:
             self._labels = known
         elif self._labels is None:
-            self._labels = label_examples(self._reading.source, self._reading.columns)
+            self._labels = label_examples(self.reading.source, self.reading.columns)
         return self._labels or []
 
-    @property
-    def cached_count(self) -> int | None:
-        """Number of samples in memory; None if none are to be."""
-        cache = self._reading.cache
-        return None if cache is None else cache.count
-
-    def _run(self, opened: OpenedBatch, drawn: Drawn) -> FinishedBatch:
-        result, (samples, files, timings), epoch = self._result, opened, drawn.epoch
-        which = drawn.number % len(result.runtimes)
+    def _run(self, number: int, drawn: DrawnBatch, files: Encoded | Pixels, timings: Timings) -> FinishedBatch:
+        result, samples, epoch = self._result, drawn.samples, drawn.after.epoch
+        which = number % len(result.runtimes)
         runtime = result.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         known = self._known_labels(samples)
@@ -334,22 +210,19 @@ class Pipeline:
                         for key, one in images.items()
                     }
             except Exception as error:
-                if result.preprocess is None or not self._mark_unfit(error, source, samples, epoch, known):
+                if result.preprocess is None or not self._mark_unfit(error, source, drawn, known):
                     raise
                 raise Unfit from None
             event = runtime.record_event()
         valid = np.array([sample.real for sample in samples])
         valid[list(files.failures)] = False
-        seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
         if result.place is not None:
             batch = result.place(batch)
-        return FinishedBatch(
-            batch, epoch, drawn.after, [], runtime, event, seconds, watch.held,
-            {name: getattr(timings, name) for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu")},
-        )  # fmt: skip
+        failures = drawn.failures + _failures(samples, files.failures)
+        return FinishedBatch(batch, drawn.after, failures, runtime, event, watch, timings)
 
-    def _mark_unfit(self, error: Exception, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:
+    def _mark_unfit(self, error: Exception, source: Batch, drawn: DrawnBatch, known: list[Any]) -> bool:
         """Mark the samples that ``preprocess`` is not possible for alone either; return True if there are any.
 
         Its error may have a position in a part of ``source``. One that is not about an image counts only for a sample
@@ -357,15 +230,15 @@ class Pipeline:
         those that it names: it is for most of the batch without them. Else it fails for what a sample without an image
         has for a label, see :func:`ease`.
         """
-        failed = recording_of(source).source.failures
+        samples, failed = drawn.samples, recording_of(source).source.failures
         good = [k for k in range(len(samples)) if k not in failed]
         others = [samples[k].label for k in good if samples[k].label is not None]
-        others = others or label_examples(self._reading.source, self._reading.columns)
+        others = others or label_examples(self.reading.source, self.reading.columns)
         others = [label for label in others if label is not None][:_STAND_INS]
         no_label = {k for k in good if samples[k].label is None} if others else set()
         reasons: dict[int, str] = {}
         for k in good if no_label or isinstance(error, (ImageError, DecodeError)) else ():
-            wrong = self._error_of([k], source, samples, epoch, known)
+            wrong = self._error_of([k], source, drawn, known)
             if isinstance(wrong, ImageError):
                 reasons[k] = wrong.reason
             elif isinstance(wrong, DecodeError) and wrong.failures:  # of a file that it opened
@@ -375,7 +248,7 @@ class Pipeline:
         rows, named, left = list(range(len(samples))), dict[int, str](), None if reasons else error
         while isinstance(left, ImageError) and left.index < len(rows) and 2 * len(rows) - 2 > len(samples):
             named[rows.pop(left.index)] = left.reason
-            left = self._error_of(rows, source, samples, epoch, known)
+            left = self._error_of(rows, source, drawn, known)
         if left is None and named.keys().isdisjoint(failed):
             reasons |= named
         for k, reason in reasons.items():
@@ -384,11 +257,9 @@ class Pipeline:
             return bool(reasons)
         return sum(ease(samples[k], others) for k in failed) > 0
 
-    def _error_of(
-        self, rows: list[int], source: Batch, samples: list[Sample], epoch: int, known: list[Any]
-    ) -> Exception | None:
+    def _error_of(self, rows: list[int], source: Batch, drawn: DrawnBatch, known: list[Any]) -> Exception | None:
         """Return the error of ``preprocess``, and of its result, for some of the samples alone."""
-        some = [samples[k] for k in rows]
+        some, epoch = [drawn.samples[k] for k in rows], drawn.after.epoch
         try:
             images, _ = self._result.preprocess(source.take(rows), self._rng(some, epoch), _labels_of(some, known))  # type: ignore[misc]
             for one in images.values() if isinstance(images, Mapping) else [images]:
@@ -408,19 +279,10 @@ class Pipeline:
             return images.compute(result.dtype, layout)
         return images._array_in(self._memory[which].empty_for_results, result.dtype, result.layout)
 
-    # -- end ---------------------------------------------------------------------------------------------------
-
-    def reading(self) -> tuple[float, float, float]:
-        """Return the seconds of reading, of waits for the GIL or a core in it, and of batches waiting for readers."""
-        reader = self._reader
-        return self.read_seconds, self.read_held, self.read_waited + (reader.waited if reader is not None else 0.0)
-
     def stop(self) -> None:
         """End all threads."""
-        with self._lock:
-            self._stopped = True
         self.batches.signal()
-        self._stop_reading()
+        self.reader.stop()
         self.batches.join()
 
 
@@ -439,7 +301,6 @@ def _labels_of(samples: list[Sample], known: list[Any]) -> Any:
     return collate([sample.label for sample in samples], [sample.lacks_label for sample in samples], known)
 
 
-def _failures(opened: OpenedBatch) -> list[Failure]:
+def _failures(samples: list[Sample], failed: Mapping[int, Failure]) -> list[Failure]:
     """Return failures by index in the source, without padding, which would repeat samples."""
-    found = sorted(opened.images.failures.items())
-    return [f._replace(index=opened.samples[k].index) for k, f in found if opened.samples[k].real]
+    return [f._replace(index=samples[k].index) for k, f in sorted(failed.items()) if samples[k].real]

@@ -67,7 +67,6 @@ class Prefetcher(Generic[T]):
         self._end: int | None = None  # number of results, once known
         self.is_stopping = False  # after signal: jobs may end early
         self._failure: BaseException | None = None  # to start the threads
-        self.busy = 0.0  # seconds in jobs, all threads together
         self.waited = 0.0  # seconds that the consumer waited for results
         self.waited_first = 0.0  # of these, seconds for the first result, which includes start-up
         self.depths = 0  # sum over get() of the number of results that were ready
@@ -114,13 +113,12 @@ class Prefetcher(Generic[T]):
                 except BaseException as error:
                     self._put(number, None, error)
                     return
-            start = time.perf_counter()
             try:
                 result = job()
             except BaseException as error:
                 self._put(number, None, error)
                 return
-            self._put(number, result, None, time.perf_counter() - start)
+            self._put(number, result, None)
             del job, result  # else a result would stay alive here after the consumer released it
 
     @property
@@ -148,10 +146,9 @@ class Prefetcher(Generic[T]):
             self._end = number if self._end is None else min(self._end, number)
             self._wake_all()
 
-    def _put(self, number: int, result: T | None, error: BaseException | None, seconds: float = 0.0) -> None:
+    def _put(self, number: int, result: T | None, error: BaseException | None) -> None:
         with self._state:
             self._ready[number] = result, error
-            self.busy += seconds
             if error is not None:
                 self._finish(number + 1)
             self._filled.notify()
@@ -331,7 +328,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     """
     depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers", 1, MOST_THREADS)
     if workers == 1:
-        ready = (partial(same, item) for item in iterable)  # the work is done when this advances
+        ready = (lambda item=item: item for item in iterable)  # the work is done when this advances
         return Prefetched(Prefetcher(ready, depth, 1, "prefetch"))
     items: Any = iterable
     if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
@@ -340,7 +337,3 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
         )
     jobs = (partial(items.__getitem__, k) for k in range(len(items)))
     return Prefetched(Prefetcher(jobs, depth, workers, "prefetch"))
-
-
-def same(item: T) -> T:
-    return item

@@ -1,10 +1,11 @@
 """Timings of a loop over a loader, and its bottleneck."""
 
 import time
-from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from .._runtimes.protocol import Timings
 from .._threads.threads import usable_cores
 from .._version import install_hint
 from .pipeline import FinishedBatch, Pipeline
@@ -19,26 +20,24 @@ class Stats:
     def __init__(self, pipeline: Pipeline | None = None) -> None:
         self._pipeline = pipeline
         self._begin = time.perf_counter()
-        self._seconds = {"record": 0.0, "decode": 0.0, "kernels": 0.0}
-        self._held = 0.0  # seconds that recording waited for the GIL or a core
+        self._record = {"seconds": 0.0, "held": 0.0}
+        self._timings = Timings()
         self._cpu = time.process_time()
         self._frozen: dict[str, Any] | None = None
         self._epoch = -1
         self._failed_before = 0  # failures in earlier epochs
         self.images = 0
         self.failed = 0
-        self._left = Counter[str]()  # what GPU decoders left to the CPU
 
     def add(self, finished: FinishedBatch) -> int:
         """Count a batch; return the number of failures in its epoch so far."""
-        if finished.epoch != self._epoch:
-            self._epoch, self._failed_before = finished.epoch, self.failed
+        if finished.position.epoch != self._epoch:
+            self._epoch, self._failed_before = finished.position.epoch, self.failed
         self.images += len(finished.batch.indices)
         self.failed += len(finished.failures)
-        self._held += finished.held
-        self._left.update(finished.left)
-        for name, seconds in finished.seconds.items():
-            self._seconds[name] += seconds
+        self._record["seconds"] += finished.record.seconds
+        self._record["held"] += finished.record.held
+        self._timings.add(finished.timings)
         return self.failed - self._failed_before
 
     def freeze(self) -> None:
@@ -53,15 +52,17 @@ class Stats:
             return self._frozen
         seconds = time.perf_counter() - self._begin
         cores = (time.process_time() - self._cpu) / seconds
-        reading, cached = (0.0, 0.0, 0.0), None
+        read, cache = dict.fromkeys(("seconds", "held", "waited"), 0.0), None
         waited = waited_first = ready = 0.0
         if self._pipeline is not None:
-            reading, cached, batches = self._pipeline.reading(), self._pipeline.cached_count, self._pipeline.batches
+            read, cache, batches = self._pipeline.reader.times(), self._pipeline.reading.cache, self._pipeline.batches
             waited, ready = batches.waited, batches.depths / max(batches.given, 1)
             waited_first = batches.waited_first if batches.given > 1 else 0.0
-        parts = {"read": dict(zip(("seconds", "held", "waited"), reading, strict=True))}
-        parts |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
-        parts["record"]["held"] = self._held
+        done = self._timings
+        parts = {
+            "read": read, "record": dict(self._record), "decode": {"seconds": done.decode},
+            "kernels": {"seconds": done.kernels},
+        }  # fmt: skip
         hardly_waits = waited - waited_first < _LITTLE * (seconds - waited_first)  # after the first batch
         return {
             "images": self.images,
@@ -72,8 +73,8 @@ class Stats:
             "ready": ready,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
-            **{name: number for name, number in self._left.items() if number},
-            **({} if cached is None else {"cached": cached}),
+            **{name: n for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu") if (n := getattr(done, name))},
+            **({} if cache is None else {"cached": cache.count}),
             "limit": "consumer" if hardly_waits else _limit(parts, waited, cores),
         }
 
@@ -90,7 +91,7 @@ def _limit(parts: dict[str, dict[str, float]], waited: float, cores: float) -> s
 
 
 def progress_bar() -> Any:
-    """Return tqdm's class of progress bars: a widget in notebooks that have ipywidgets, else text."""
+    """Return tqdm's function of progress bars for images: a widget in notebooks that have ipywidgets, else text."""
     try:
         # Without ipywidgets, tqdm.auto returns text bars too, but with a warning.
         if find_spec("ipywidgets"):
@@ -99,4 +100,4 @@ def progress_bar() -> Any:
             from tqdm import tqdm
     except ImportError as error:
         raise ImportError(f"progress=True needs tqdm; {install_hint('progress')}") from error
-    return tqdm
+    return partial(tqdm, unit="image", unit_scale=True, dynamic_ncols=True)

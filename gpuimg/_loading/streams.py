@@ -1,72 +1,54 @@
 """Batches of sources without a length: blocks of samples, split among the ranks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from itertools import chain, count, islice
-from typing import Any, NamedTuple
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._checks.text import counted
 from .._io.native_read import ChunkReader
-from .._runtimes.attempt import Attempt
 from .order import Blocks
-from .pipeline import Drawn, FinishedBatch, Pipeline
 from .prefetch import Prefetcher
+from .reading import DrawnBatch, ReadChunk, Reader
 from .samples import Sample, with_data
 from .sharding import ENDLESS, Position
 
 _AHEAD = 2  # batches read ahead
-Item = tuple[int, Any]  # place in the stream, and the item from there
+Item: TypeAlias = tuple[int, Any]  # place in the stream, and the item from there
+Pending: TypeAlias = tuple[list[Item], int, Position]  # items of a batch; padding, at their end; the position after it
 
 
-class PendingBatch(NamedTuple):
-    """A batch whose files are to be read."""
+class StreamReader(Reader):
+    """Reader of a source whose epochs end where its iterator does."""
 
-    items: list[Item]
-    padding: int  # number of padding items, at the end
-    epoch: int
-    after: Position
+    def batches(self) -> Iterator[DrawnBatch]:
+        """Return the batches of the loop as they were read."""
+        jobs = (partial(self._read_items, *pending) for pending in self._pending())
+        self._begin(Prefetcher(jobs, _AHEAD, min(self.reading.readers, _AHEAD), "read"))
+        yield from iter(self._next_batch, None)  # keeps no batch
 
+    def _next_batch(self) -> DrawnBatch:
+        chunk = self._next_chunk()
+        return DrawnBatch(chunk.samples, chunk.after)
 
-class StreamPipeline(Pipeline):
-    """Pipeline of a source whose epochs end where its iterator does."""
+    def _read_items(self, items: list[Item], padding: int, after: Position) -> ReadChunk:
+        source, schedule = self.reading.source, self.schedule
+        rank, world = (schedule.rank, schedule.world) if source.sharded else (0, 1)
+        real = len(items) - padding
+        samples = [Sample(source, place * world + rank, k < real) for k, (place, _) in enumerate(items)]
+        reader = ChunkReader(max_bytes=self.reading.decode.max_bytes)
+        with_data(samples, [item for _, item in items], self.reading.columns, reader)
+        return ReadChunk(samples, reader.seconds, 0.0, after=after)
 
-    def _jobs(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
-        jobs = (partial(self._read_batch, pending) for pending in self._pending())
-        reader = self._started(Prefetcher(jobs, _AHEAD, min(self._reading.readers, _AHEAD), "read"))
-        for number in count():
-            try:
-                samples, pending = reader.get()
-            except StopIteration:
-                return
-            yield partial(self._attempt, Drawn(number, samples, pending.epoch, pending.after))
-            del samples
-
-    def _read_batch(self, pending: PendingBatch) -> tuple[list[Sample], PendingBatch]:
-        real = len(pending.items) - pending.padding
-        rank, world = (self._schedule.rank, self._schedule.world) if self._reading.source.sharded else (0, 1)
-        samples = [
-            Sample(self._reading.source, place * world + rank, k < real) for k, (place, _) in enumerate(pending.items)
-        ]
-        reader = ChunkReader(max_bytes=self._reading.decode.max_bytes)
-        with_data(samples, [item for _, item in pending.items], self._reading.columns, reader)
-        with self._lock:  # readers add concurrently
-            self.read_seconds += reader.seconds
-        return samples, pending
-
-    # -- blocks of a stream ----------------------------------------------------------------------------------------
-
-    def _pending(self) -> Iterator[PendingBatch]:
-        position, last = self._start
-        while last is None or position.epoch < last:
+    def _pending(self) -> Iterator[Pending]:
+        for position, _ in self.schedule.epochs_from(*self._start):
             yield from self._epoch(position)
-            position = Position(position.epoch + 1)
 
-    def _epoch(self, position: Position) -> Iterator[PendingBatch]:
+    def _epoch(self, position: Position) -> Iterator[Pending]:
         """Yield the rank's batches of the rest of an epoch; a block is read ahead to detect the last batch."""
-        source, schedule = self._reading.source, self._schedule
-        world = 1 if source.sharded else schedule.world
+        source, schedule, (_, world) = self.reading.source, self.schedule, self._split
         items = source.begin(schedule.rank, schedule.world)
         if schedule.order.shuffle:
             items = shuffled_within(items, source.buffer, schedule.seed, position.epoch)
@@ -82,20 +64,24 @@ class StreamPipeline(Pipeline):
             raise ValueError(f"{source!r}: {left_out if first else 'it yielded no samples'}")
         while block and not self._dropped(block):
             following = list(islice(rest, world * schedule.batch_size))
-            items_, padding = self._own(block, first)
-            given += len(items_)
+            own, padding = self._own(block, first)
+            given += len(own)
             over = not following or self._dropped(following)
             after = Position(position.epoch, position.levels, given, ENDLESS if over else given)
-            yield PendingBatch(items_, padding, position.epoch, after)
+            yield own, padding, after
             block = following
 
     def _dropped(self, block: list[Item]) -> bool:
-        whole = self._schedule.batch_size * (1 if self._reading.source.sharded else self._schedule.world)
-        return self._schedule.drop_last and len(block) < whole
+        return self.schedule.drop_last and len(block) < self.schedule.batch_size * self._split[1]
+
+    @property
+    def _split(self) -> tuple[int, int]:
+        """Rank and number of the ranks that take turns at the items; a sharded stream has the rank's own."""
+        return (0, 1) if self.reading.source.sharded else (self.schedule.rank, self.schedule.world)
 
     def _own(self, block: list[Item], first: list[Item]) -> tuple[list[Item], int]:
         """Return the rank's items of a block, as many as any other rank has, and how many of them are padding."""
-        rank, world = (0, 1) if self._reading.source.sharded else (self._schedule.rank, self._schedule.world)
+        rank, world = self._split
         own = block[rank::world]
         padding = -(-len(block) // world) - len(own)
         extra = (len(own) * world + rank - len(block)) % world
