@@ -75,11 +75,12 @@ def narrow(corners, new, sizes, matrices, windows, narrowed, shifts):
     """Fill ``narrowed`` (N, 4) with the windows of grids from which rectangles are cut, and ``shifts`` (N, 3, 3).
 
     A window stays as it is where pixels of the grid are not whole source pixels. ``corners`` and ``new`` (N, 2) are the
-    rows and columns of the rectangles, which may extend beyond the grid. ``matrices`` lead to the source, and shifts,
-    which are 0 before, from the rectangles to the grid.
+    rows and columns of the rectangles, which may extend beyond the grid. ``matrices`` lead to the source, and shifts
+    from the rectangles to the grid.
     """
     for i in range(len(sizes)):
         matrix, before, window = matrices[i], windows[i], narrowed[i]
+        shifts[i] = 0.0
         shifts[i, 0, 0] = shifts[i, 1, 1] = shifts[i, 2, 2] = 1.0
         shifts[i, 0, 2], shifts[i, 1, 2] = f64(corners[i, 1]), f64(corners[i, 0])
         for k in range(4):
@@ -138,8 +139,9 @@ def smoothest(before, filters, chosen):
 
 @cached_jit("none(int64[:, ::1], int64[:, ::1], float64[:, :, ::1], float64[:, ::1])", nogil=False)
 def resize(sizes, new, matrices, scales):
-    """Fill ``matrices`` (N, 3, 3), which are 0, and ``scales`` (N, 2), x and y, of grids of new sizes (N, 2)."""
+    """Fill ``matrices`` (N, 3, 3) and ``scales`` (N, 2), x and y, of grids of new sizes (N, 2)."""
     for i in range(len(new)):
+        matrices[i] = 0.0
         for k in range(2):
             scales[i, k] = matrices[i, k, k] = sizes[i, 1 - k] / new[i, 1 - k]
         matrices[i, 2, 2] = 1.0

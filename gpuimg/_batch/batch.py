@@ -203,7 +203,8 @@ class Batch(Sequence[Array]):
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
         """
-        return Batch(self._recording.with_results(self._result(dtype, layout)))
+        check_layout(layout)
+        return Batch(self._recording.with_results(self._result(result_dtype(self._recording, dtype), layout)))
 
     def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
         """Run now and return all images as one array.
@@ -281,7 +282,7 @@ class Batch(Sequence[Array]):
         >>> ragged.values.shape, ragged.starts.tolist()
         ((78,), [0, 60])
         """
-        pixels = self._result(dtype, layout)
+        pixels = recording_of(self.compute(dtype, layout)).source
         return several.Ragged(pixels.flat, pixels.offsets.copy(), pixels.sizes.copy())
 
     def padded(
@@ -412,12 +413,10 @@ class Batch(Sequence[Array]):
         """True if all results have one size."""
         return not np.any(self.sizes[1:] != self.sizes[:-1])
 
-    def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
-        """Return the results, in memory that later calls return again."""
+    def _result(self, name: str, layout: str, allocate: Allocate | None = None) -> Pixels:
+        """Return the results in a dtype and layout, both checked, in memory that later calls return again."""
         recording = self._recording
         source, plan, runtime = recording.source, recording.plan, recording.runtime
-        name = result_dtype(recording, dtype)
-        check_layout(layout)
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 return done
@@ -510,7 +509,8 @@ class Batch(Sequence[Array]):
 
     def _items(self) -> Pixels:
         """Return the results: pixels to which nothing is done as they are, others in the default dtype."""
-        return self._result(*self._stored())
+        name, layout = self._stored()
+        return self._result(result_dtype(self._recording, name), layout)
 
     # -- copies ------------------------------------------------------------------------------------------------
 

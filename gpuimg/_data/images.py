@@ -49,7 +49,7 @@ class Pixels:
     frames: int | None = None  # per clip, if the images are frames of clips; failures are then by clip
     is_shared: bool = False  # with other batches, in the memory of a loader: results are copies
 
-    @cached_property
+    @property
     def dtype(self) -> str:
         """Name of the dtype."""
         return name_of(self.flat.dtype)

@@ -1,8 +1,7 @@
 """Compilation of a recorded plan to the records and programs that the kernels read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,7 @@ _BEYOND = 2**63 - 1  # the largest int64: right of and below every pixel
 _NO_TAPS = np.empty((0, 2), np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """One launch over a grid: for its statistics or, the last one, for the result."""
 
     records: NDArray[np.void]  # (N,) of layout.RECORD; the runtime fills in "source", "output" and "stride"
@@ -56,8 +54,7 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
     return images, region
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """How an exact resize stores its bytes as the result: a part of them, mirrored, normalized."""
 
     parts: Ints  # (N, 4), x0, y0, x1, y1
@@ -92,8 +89,7 @@ def stored_bytes(plan: Plan) -> Stored | None:
     return Stored(np.concatenate([corner, corner + size], 1), matrix[:, 0, 0] < 0.0, normal)
 
 
-@dataclass(frozen=True, slots=True)
-class _GridPass:
+class _GridPass(NamedTuple):
     grid: Grid
     stop: int  # number of program instructions to run
     first_slot: int

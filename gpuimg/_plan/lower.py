@@ -93,7 +93,7 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
     segments, stored = _with_store(segments, kind, form, on_host=on_host)
     scaled = reduced(source, segments, on_host=on_host)
     sizes = source.sizes if scaled.segments is segments else scaled_sizes(source.sizes, scaled.scales)
-    compiled = list[CompiledSegment]()
+    compiled: list[CompiledSegment] = []
     for k in range(len(segments) - 1, -1, -1):
         plan, after = scaled.segments[k], compiled[-1] if compiled else None
         result: tuple[int, Form] = (kind, form)

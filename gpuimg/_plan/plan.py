@@ -10,7 +10,7 @@ coordinate system (output -> source).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +45,11 @@ def evolve(value: _Value, **changes: Any) -> _Value:
     Without ``__init__`` and checks of fields: every recorded function does this several times.
     """
     new = object.__new__(type(value))
-    new.__dict__.update(value.__dict__, **changes)
+    object.__setattr__(new, "__dict__", value.__dict__ | changes)
     return new
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """An earlier coordinate system: the source's pixel grid, or the grid when a fill or user function was recorded."""
 
     matrix: Floats  # (N, 3, 3), current grid -> this one
@@ -89,8 +88,7 @@ class Entry(Evolving):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One recorded geometric call, stored for ``describe``; composed matrices no longer show single calls."""
 
     at: int  # number of instructions recorded before it
@@ -312,7 +310,7 @@ class Plan(Evolving):
 
     def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> "Plan":
         """Move to a grid of other sizes (N, 2) over the same pixels."""
-        local, ratio = zeros(np.float64, len(self), 3, 3), np.empty((len(self), 2))
+        local, ratio = np.empty((len(self), 3, 3)), np.empty((len(self), 2))
         _loops().resize(*map(np.ascontiguousarray, (self.sizes, sizes)), local, ratio)
         return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
 
@@ -327,7 +325,7 @@ class Plan(Evolving):
         """
         grid = self.grid
         n = len(grid.sizes)
-        window, shift = np.empty((n, 4), np.int64), zeros(np.float64, n, 3, 3)
+        window, shift = np.empty((n, 4), np.int64), np.empty((n, 3, 3))
         before = (corner, new, grid.sizes, grid.origins[0].matrix, grid.window)
         _loops().narrow(*map(np.ascontiguousarray, before), window, shift)
         return self.transformed(shift, new, window=window)

@@ -12,6 +12,7 @@ from .._data.images import rectangles
 from .rng import Rng, as_rng
 
 _TRIES = 10  # boxes drawn to find one that fits into the image, as in torchvision
+_KEPT = 500  # elements on which NumPy's functions keep the GIL
 _UNDIVIDED = np.ones(1, np.int64)
 
 
@@ -52,8 +53,9 @@ def random_boxes(
     unit = rng.units(2 * _TRIES + 4)  # the last two complete a block
     low, high = _logarithms(ratio)
     aspect = np.empty((len(sizes), _TRIES))
-    for tries in (slice(0, _TRIES // 2), slice(_TRIES // 2, _TRIES)):  # on 500 elements NumPy keeps the GIL
-        aspect[:, tries] = np.exp(low + (high - low) * unit[:, _TRIES : 2 * _TRIES][:, tries])
+    for k in range(0, len(sizes), _KEPT // _TRIES):
+        some = slice(k, k + _KEPT // _TRIES)
+        aspect[some] = np.exp(low + (high - low) * unit[some, _TRIES : 2 * _TRIES])
     boxes = np.empty((len(sizes), 4), np.int64)
     rectangles().fitting_boxes(np.ascontiguousarray(sizes), shares, unit, aspect, scale, int(wide), boxes)
     return boxes

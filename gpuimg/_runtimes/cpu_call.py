@@ -89,7 +89,7 @@ class _Segment:
         self.itemsize = layout.WRITTEN[segment.kind].itemsize
         self.results, self.elements = _extent(segment.sizes, segment.plan.channels, segment.form)
         self._regions = np.ascontiguousarray(segment.regions, np.int64)
-        self._kept = list[Any]()
+        self._kept: list[Any] = []
         self.programs = [run.programs for run in segment.passes] if segment.plan.functions else []
         self.passes = zeros(records.PASS, len(segment.passes) or 1)
         self.passes["channels"], self.passes["itemsize"][-1] = segment.plan.channels, self.itemsize
