@@ -282,7 +282,8 @@ class Batch(Sequence[Array]):
         >>> ragged.values.shape, ragged.starts.tolist()
         ((78,), [0, 60])
         """
-        pixels = recording_of(self.compute(dtype, layout)).source
+        check_layout(layout)
+        pixels = self._result(result_dtype(self._recording, dtype), layout)
         return several.Ragged(pixels.flat, pixels.offsets.copy(), pixels.sizes.copy())
 
     def padded(

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks.types import Ints
-from .._data.images import Encoded, Pixels, check_reach, rows_of, sizes_of, union_regions, whole_regions
+from .._data.images import (
+    ALIGNMENT,
+    Encoded,
+    Pixels,
+    check_reach,
+    offsets_of,
+    rows_of,
+    sizes_of,
+    union_regions,
+    whole_regions,
+)
 from .._data.patches import Form
 from .._data.selection import unique
 from ..kernels import layout
@@ -29,6 +39,8 @@ class CompiledSegment(NamedTuple):
     form: Form
     passes: Sequence[Pass] = ()
     used: Any = None  # by passes, see :func:`.compile_plan`
+    offsets: Ints | None = None  # (N,), on a GPU: where the results lie that the next segment reads, if there is one
+    total: int = 0  # elements of those
     exact: Any = None  # (N,) EXACT records, with the part
     stored: Any = None  # :class:`.Stored`, how an exact resize stores its results
 
@@ -58,27 +70,30 @@ class Work(NamedTuple):
     scales: Ints  # (N,): eighths of their sizes at which files are decoded
     sizes: Ints  # (N, 2) of the images as they are decoded
     first: Ints | None  # of each image or clip: the index of its first occurrence; None if all differ
-
-    def files(self) -> "Files":
-        """Return the files to decode, each once, with the regions that all its occurrences read."""
-        assert not isinstance(self.source, Pixels)
-        images, first, inverse = unique(self.source, self.first)
-        sizes, scales, regions = self.sizes, self.scales, self.segments[0].regions
-        if first is not None and inverse is not None:
-            rows = rows_of(first, images.frames)
-            sizes, scales = sizes[rows], scales[rows]
-            regions = union_regions(regions, rows_of(inverse, images.frames))
-        return Files(at_scales(images, scales), sizes, regions, first, inverse)
+    files: "Files | None"  # what a GPU decodes; None for pixels, and on the host, which goes from image to image
 
 
 class Files(NamedTuple):
-    """Files without duplicates."""
+    """Files to decode into one buffer, each once, with the regions that all its occurrences read."""
 
     images: Encoded
     sizes: Ints  # (M, 2) of the images or frames as they are decoded
     regions: Ints  # (M, 4) of those that are read: x0, y0, x1, y1
-    first: Ints | None  # of each file, the index of its first occurrence; None if all differ
-    inverse: Ints | None  # of each image or clip, the index of its file
+    offsets: Ints  # (M,), where they lie
+    total: int  # elements of the buffer
+    first: Ints | None = None  # of each file, the index of its first occurrence; None if all differ
+    rows: Ints | None = None  # (N,): the image or frame, among these, that each of the batch is
+
+    @staticmethod
+    def of(source: Encoded, sizes: Ints, scales: Ints, regions: Ints, occurrences: Ints | None) -> "Files":
+        """Return the files of a source whose images have these sizes and scales, and are read in these regions."""
+        images, first, inverse = unique(source, occurrences)
+        rows = None
+        if first is not None and inverse is not None:
+            chosen, rows = rows_of(first, images.frames), rows_of(inverse, images.frames)
+            sizes, scales, regions = sizes[chosen], scales[chosen], union_regions(regions, rows)
+        offsets, total = offsets_of(sizes, images.channels, ALIGNMENT)
+        return Files(at_scales(images, scales), sizes, regions, offsets, total, first, rows)
 
 
 def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: Form, *, on_host: bool) -> Work:
@@ -112,8 +127,14 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
             one = CompiledSegment(plan, sizes_of(parts), regions, *result, exact=exact, stored=how)
         if after is not None:
             check_reach(after.regions, np.where(scaled.starts <= k, one.strides, 0) if on_host else one.strides)
+            if not on_host:
+                offsets, total = offsets_of(one.sizes, plan.channels, ALIGNMENT)
+                one = one._replace(offsets=offsets, total=total)
         compiled.append(one)
-    return Work(source, compiled[::-1], scaled.starts, scaled.scales, sizes, first)
+    files = None
+    if not (on_host or isinstance(source, Pixels)):
+        files = Files.of(source, sizes, scaled.scales, compiled[-1].regions, first)
+    return Work(source, compiled[::-1], scaled.starts, scaled.scales, sizes, first, files)
 
 
 def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:

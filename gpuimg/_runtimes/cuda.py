@@ -250,16 +250,17 @@ class CudaRuntime:
         if isinstance(work.source, Pixels):
             yield work.source, Outcome()
             return
-        files = work.files()
-        starts, total = offsets_of(files.sizes, files.images.channels, ALIGNMENT)
-        resources = self._resources
-        arena = resources.arenas.take(total)
+        files = work.files
+        assert files is not None
+        resources, channels, frames = self._resources, files.images.channels, files.images.frames
+        arena = resources.arenas.take(files.total)
         try:
-            pixels = Pixels(arena.memory, starts, files.sizes, files.images.channels, frames=files.images.frames)
+            pixels = Pixels(arena.memory, files.offsets, files.sizes, channels, frames=frames)
             outcome = self._decoder.decode(files.images, pixels, resources.stream, files.regions)
             if files.first is not None:
                 outcome.failures = {int(files.first[k]): reason for k, reason in outcome.failures.items()}
-            yield pixels if files.inverse is None else pixels.take(files.inverse), outcome
+                pixels = Pixels(arena.memory, files.offsets[files.rows], files.sizes[files.rows], channels)
+            yield pixels, outcome
         finally:
             arena.used.record(resources.stream)
             resources.arenas.give(arena)
@@ -303,27 +304,21 @@ class CudaRuntime:
 
     def _launch_segments(self, source: Pixels, work: Work, out: Any, offsets: Ints) -> None:
         """Upload all segments, then launch them, each on the results of the one before."""
-        places = [_Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)]
-        totals = list[int]()  # elements of the results of each segment
+        place, compiled = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels), []
         for segment in work.segments:
-            is_last = segment is work.segments[-1]
-            sizes = segment.sizes
-            starts, total = (offsets, out.size) if is_last else offsets_of(sizes, segment.plan.channels, ALIGNMENT)
-            places.append(_Place(sizes, starts, segment.corner, segment.plan.channels))
-            totals.append(total)
-        compiled = [
-            _placed(segment, before, after.starts)
-            for segment, (before, after) in zip(work.segments, pairwise(places), strict=True)
-        ]
+            to = offsets if segment.offsets is None else segment.offsets
+            compiled.append(_placed(segment, place, to))
+            place = _Place(segment.sizes, to, segment.corner, segment.plan.channels)
         with self._stream:
             uploaded = _upload(compiled, self._resources)
             self._order_results()
-            for segment, own, place, total in zip(work.segments, compiled, places[1:], totals, strict=True):
-                to = out
-                if segment is not work.segments[-1]:
-                    to = cupy.empty(total, cupy.uint8 if segment.kind == layout.UINT8 else cupy.float32)
-                self._launch(source, segment, own, uploaded, to)
-                source = Pixels(to, place.starts, place.sizes, place.channels)
+            for segment, own in zip(work.segments, compiled, strict=True):
+                if segment.offsets is None:
+                    self._launch(source, segment, own, uploaded, out)
+                    return
+                between = cupy.empty(segment.total, cupy.uint8 if segment.kind == layout.UINT8 else cupy.float32)
+                self._launch(source, segment, own, uploaded, between)
+                source = Pixels(between, segment.offsets, segment.sizes, segment.plan.channels)
 
     def _launch(
         self, source: Pixels, segment: CompiledSegment, own: "_PlacedSegment | ExactSegment", parts: Iterator[Any],

@@ -143,3 +143,27 @@ def test_equal_files() -> None:
     assert work.first is not None
     assert work.first.tolist() == [0, 1, 0, 3, 1]
     assert len(work.segments) == 1  # each occurrence has memory of its own
+    assert work.files is None
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 2, 1, 0], [1, 2], [1, 1]], ids=str)
+def test_the_files_that_a_gpu_decodes(rows: list[int]) -> None:
+    """Each once, one after another, with the region that all its occurrences read."""
+    source, lefts = files().take(np.array(rows)), np.arange(len(rows))
+    plan = Plan.start(source.sizes, 3, of_bytes=True)
+    corners = np.stack([np.zeros_like(lefts), lefts], 1)
+    work = lower(source, (plan.cropped(corners, np.full((len(rows), 2), 9)),), UINT8, "pixels", on_host=False)
+    found = work.files
+    assert found is not None
+    kept = sorted({rows.index(row) for row in rows})
+    shown = list(range(len(rows))) if found.rows is None else found.rows.tolist()
+    assert (found.first is None) == (found.rows is None) == (len(kept) == len(rows))
+    assert [kept[k] for k in shown] == [rows.index(row) for row in rows]
+    assert [found.images.names[k] for k in shown] == [str(row) for row in rows]
+    areas = SIZES[[rows[k] for k in kept]].prod(1) * 3
+    assert found.sizes.tolist() == SIZES[[rows[k] for k in kept]].tolist()
+    assert (np.diff([*found.offsets, found.total]) >= areas).all()
+    for k, place in enumerate(kept):
+        own = [one for one, row in enumerate(rows) if row == rows[place]]
+        region = work.segments[0].regions[own]
+        assert found.regions[k].tolist() == [*region[:, :2].min(0), *region[:, 2:].max(0)]
