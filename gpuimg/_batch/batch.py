@@ -478,7 +478,7 @@ class Batch(Sequence[Array]):
                     f"cannot record operations on a {source.dtype} {source.layout} result; use "
                     'compute("uint8" or "float32", layout="NHWC"), or record first'
                 )
-        run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
+        run = partial(planes.run, runtime, planes.Job(source, recording.segments, flat, offsets, layout))
         recording.record_outcome(run() if runtime.on_host else delivered(run))
 
     # -- sequence ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ which represents them exactly.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .._threads.threads import threads
 from ..kernels import exact
 from ..kernels.layout import DTYPES
 from .protocol import Outcome, Runtime
-from .whole_files import decode, is_special
+from .whole_files import decode
 
 #: Largest number of channels of images in arrays.
 MOST_CHANNELS = 16
@@ -28,26 +28,26 @@ MOST_CHANNELS = 16
 _WHITE = np.float32(65535)  # of 16-bit values
 
 
-def run(
-    runtime: Runtime,
-    source: Encoded | Pixels,
-    segments: Sequence[Plan],
-    out: Any,
-    offsets: Ints,
-    layout: str | PatchLayout,
-) -> Outcome:
-    """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
+class Job(NamedTuple):
+    """Images, what is done with them, and memory for the results, flat and of their dtype."""
+
+    source: Encoded | Pixels
+    segments: Sequence[Plan]
+    out: Any
+    offsets: Ints
+    layout: str | PatchLayout
+
+
+def run(runtime: Runtime, job: Job) -> Outcome:
+    """Implement :meth:`Runtime.run` for all channel counts and dtypes: special cases step by step, see ``_STEPS``."""
+    source, segments, out, offsets, layout = job
     name = name_of(out.dtype)
-    if "uint16" not in (name, source.dtype) and source.channels in KERNEL_CHANNELS:
-        return _run(runtime, source, segments, out, offsets, _form_of(layout))
-    return _run_specially(runtime, source, segments, out, offsets, layout)
-
-
-def _run(
-    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, form: Form
-) -> Outcome:
-    kind = DTYPES[name_of(out.dtype)].kind
-    return runtime.run(_lowering().lower(source, segments, kind, form, on_host=runtime.on_host), out, offsets)
+    if "uint16" in (name, source.dtype) or source.channels not in KERNEL_CHANNELS:
+        step = next(step for applies, step in _STEPS if applies(job))
+        return step(runtime, job)
+    form: Form = layout if isinstance(layout, PatchLayout) else "planes" if layout == "NCHW" else "pixels"
+    work = _lowering().lower(source, segments, DTYPES[name].kind, form, on_host=runtime.on_host)
+    return runtime.run(work, out, offsets)
 
 
 @cache
@@ -57,44 +57,39 @@ def _lowering() -> Any:
     return lower
 
 
-def _run_specially(
-    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints,
-    layout: str | PatchLayout,
-) -> Outcome:  # fmt: skip
-    """Convert the source, run, and convert the results: other channel counts, 16-bit values, and patches of those."""
-    name = name_of(out.dtype)
-    patches = layout if isinstance(layout, PatchLayout) else None
-    results, starts, form = out, offsets, layout
-    if patches is not None:
-        starts, total = offsets_of(segments[-1].sizes, segments[-1].channels)
-        results, form = runtime.empty_for_results(total, name), "NCHW"
-    deep = name == "uint16"
-    values = runtime.empty_for_results(results.size, "float32") if deep else results
-    before = None
-    if not isinstance(source, Pixels) and is_special(source):
-        source, before = decode(runtime, source)
-    if isinstance(source, Pixels) and source.dtype == "uint16":
-        with runtime.device():
-            floats = source.flat.astype(np.float32)
-            source = replace(source, flat=np.divide(floats, _WHITE, out=floats))
-    if source.channels in KERNEL_CHANNELS:
-        outcome = _run(runtime, source, segments, values, starts, _form_of(form))
-    else:
-        assert isinstance(source, Pixels)
-        assert isinstance(form, str)
-        outcome = Outcome()
-        source, segments = _after_alpha(runtime, source, segments, outcome)
-        outcome.add(_run_planes(runtime, source, segments, values, starts, form))
-    if before is not None:
-        outcome.add(before)
-    with runtime.device():
-        if deep:
-            np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)
-            results[:] = np.rint(np.multiply(values, _WHITE, out=values), out=values)
-        if patches is not None:
-            pixels = Pixels(results, starts, segments[-1].sizes, segments[-1].channels, "NCHW")
-            store(runtime, pixels, out, offsets, patches)
+def _in_patches(runtime: Runtime, job: Job) -> Outcome:
+    """Compute whole images, and copy them to their patches."""
+    last = job.segments[-1]
+    offsets, total = offsets_of(last.sizes, last.channels)
+    flat = runtime.empty_for_results(total, name_of(job.out.dtype))
+    outcome = run(runtime, Job(job.source, job.segments, flat, offsets, "NCHW"))
+    store(runtime, Pixels(flat, offsets, last.sizes, last.channels, "NCHW"), job.out, job.offsets, job.layout)
     return outcome
+
+
+def _to_uint16(runtime: Runtime, job: Job) -> Outcome:
+    values = runtime.empty_for_results(job.out.size, "float32")
+    outcome = run(runtime, job._replace(out=values))
+    with runtime.device():
+        np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)
+        job.out[:] = np.rint(np.multiply(values, _WHITE, out=values), out=values)
+    return outcome
+
+
+def _of_files(runtime: Runtime, job: Job) -> Outcome:
+    assert not isinstance(job.source, Pixels)
+    pixels, decoded = decode(runtime, job.source)
+    outcome = run(runtime, job._replace(source=pixels))
+    outcome.add(decoded)
+    return outcome
+
+
+def _of_uint16(runtime: Runtime, job: Job) -> Outcome:
+    assert isinstance(job.source, Pixels)
+    with runtime.device():
+        floats = job.source.flat.astype(np.float32)
+        source = replace(job.source, flat=np.divide(floats, _WHITE, out=floats))
+    return run(runtime, job._replace(source=source))
 
 
 def store(runtime: Runtime, pixels: Pixels, out: Any, offsets: Ints, layout: str | PatchLayout) -> None:
@@ -106,26 +101,27 @@ def store(runtime: Runtime, pixels: Pixels, out: Any, offsets: Ints, layout: str
     _for_each(runtime, len(offsets), lambda i: layout.put(pixels.view(i).transpose(axes), out, int(offsets[i])))
 
 
-def _form_of(layout: str | PatchLayout) -> Form:
-    return layout if isinstance(layout, PatchLayout) else "planes" if layout == "NCHW" else "pixels"
+def _premultiplied(job: Job) -> int | None:
+    """Return the first segment that resizes RGBA bytes exactly, by a rule that multiplies colors by alpha before."""
+    rules, channels = [plan.exact for plan in job.segments], job.source.channels
+    return next((k for k, rule in enumerate(rules) if rule is not None and exact.premultiplies(rule, channels)), None)
 
 
-def _after_alpha(
-    runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcome: Outcome
-) -> tuple[Pixels, Sequence[Plan]]:
-    """Run segments up to the last that resizes RGBA bytes exactly, with colors times alpha; return what is left."""
-    first = 0
-    for k, plan in enumerate(segments):
-        if plan.exact is None or not exact.premultiplies(plan.exact, source.channels):
-            continue
-        if k > first:
-            source = _bytes_of(runtime, source, segments[first:k], outcome)
-        window = plan.grid.window
-        resized = np.any(window[:, 2:] - window[:, :2] != plan.sizes[:, ::-1], 1)
-        source = _map_images(runtime, _times_alpha, source, resized)
-        source = _bytes_of(runtime, source, [plan], outcome)
-        source, first = _map_images(runtime, _over_alpha, source, resized), k + 1
-    return source, segments[first:]
+def _of_colors_times_alpha(runtime: Runtime, job: Job) -> Outcome:
+    """Run the segments to that one, between the multiplication and a division by alpha; then the others."""
+    source, segments, first, outcome = job.source, job.segments, _premultiplied(job), Outcome()
+    assert isinstance(source, Pixels)
+    assert first is not None
+    plan = segments[first]
+    if first:
+        source = _bytes_of(runtime, source, segments[:first], outcome)
+    window = plan.grid.window
+    resized = np.any(window[:, 2:] - window[:, :2] != plan.sizes[:, ::-1], 1)
+    source = _map_images(runtime, _times_alpha, source, resized)
+    source = _bytes_of(runtime, source, [plan], outcome)
+    source = _map_images(runtime, _over_alpha, source, resized)
+    outcome.add(run(runtime, job._replace(source=source, segments=segments[first + 1 :])))
+    return outcome
 
 
 def _bytes_of(runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcome: Outcome) -> Pixels:
@@ -133,7 +129,7 @@ def _bytes_of(runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcom
     sizes = segments[-1].sizes
     offsets, total = offsets_of(sizes, source.channels)
     flat = runtime.empty_for_results(total, "uint8")
-    outcome.add(_run_planes(runtime, source, segments, flat, offsets, "NHWC"))
+    outcome.add(_of_planes(runtime, Job(source, segments, flat, offsets, "NHWC")))
     return Pixels(flat, offsets, sizes, source.channels)
 
 
@@ -180,22 +176,33 @@ def _for_each(runtime: Runtime, n: int, work: Callable[[int], None]) -> None:
         each_side_by_side(work, range(n), min(threads(), n) if runtime.on_host else 1)
 
 
-def _run_planes(
-    runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
-) -> Outcome:
+def _of_planes(runtime: Runtime, job: Job) -> Outcome:
     """Run each channel of the images as a separate image."""
+    source, segments, out, offsets, layout = job
+    assert isinstance(source, Pixels)
     channels, sizes = source.channels, segments[-1].sizes
     planar = layout == "NCHW"
     flat = out if planar else runtime.empty_for_results(out.size, out.dtype.name)
     starts = _plane_offsets(offsets, sizes, channels)
     rows = np.repeat(np.arange(len(sizes)), channels)
     plans = [replace(plan.take(rows), channels=1) for plan in segments]
-    outcome = _run(runtime, _planes(runtime, source), plans, flat, starts, "pixels")
+    outcome = run(runtime, Job(_planes(runtime, source), plans, flat, starts, "NHWC"))
     if not planar:
         with runtime.device():
             results = Pixels(flat, offsets, sizes, channels, "NCHW")
             _copy(runtime, results, Pixels(out, offsets, sizes, channels))
     return outcome
+
+
+#: Steps in the order in which they are tried, for jobs that are special; each leaves a job that is so in one way less.
+_STEPS: tuple[tuple[Callable[[Job], bool], Callable[[Runtime, Job], Outcome]], ...] = (
+    (lambda job: isinstance(job.layout, PatchLayout), _in_patches),
+    (lambda job: name_of(job.out.dtype) == "uint16", _to_uint16),
+    (lambda job: not isinstance(job.source, Pixels), _of_files),
+    (lambda job: job.source.dtype == "uint16", _of_uint16),
+    (lambda job: _premultiplied(job) is not None, _of_colors_times_alpha),
+    (lambda job: True, _of_planes),
+)
 
 
 def _planes(runtime: Runtime, source: Pixels) -> Pixels:

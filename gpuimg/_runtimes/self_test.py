@@ -102,7 +102,7 @@ def _run(
     plans: list[Plan] = function(Plan.start(source.sizes, source.channels, of_bytes=True))
     offsets, total = offsets_of(plans[-1].sizes, source.channels)
     flat = runtime.empty_for_results(total, dtype)
-    outcome = delivered(lambda: planes.run(runtime, source, plans, flat, offsets, "NHWC"))
+    outcome = delivered(lambda: planes.run(runtime, planes.Job(source, plans, flat, offsets, "NHWC")))
     if isinstance(source, EncodedImages):
         source.record_failures(outcome.failures)
     return runtime.to_host(flat).reshape(len(offsets), *plans[-1].sizes[0], source.channels), outcome
