@@ -178,7 +178,7 @@ class Call:
             self._passes = last.passes if len(compiled) == 1 else np.concatenate([part.passes for part in compiled])
             results, elements, itemsize = last.results, last.elements, last.itemsize
         self._statuses = zeros(jpeg_records.STATUS, n)
-        self._queue = np.zeros(1, records.QUEUE)
+        self._queue = zeros(records.QUEUE, 1)
         images = self._images = zeros(records.IMAGE, n)
         if len(compiled) > 1:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
