@@ -56,9 +56,8 @@ class LoadedBatch(NamedTuple):
         int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
         types; None if no sample has a label. The label of a sample that could not be read is its own, if the source
         knows it without the file; else -1, NaN or zeros, in a list None, or empty where labels are lists or arrays of
-        several lengths, such as boxes. If no sample of a batch
-        could be read, the type is that of earlier batches or, without any, that of up to eight samples spread over the
-        source; None if these cannot be read either.
+        several lengths, such as boxes. If no sample of a batch could be read, the type is that of up to eight samples
+        spread over the source or, if these cannot be read either, that of earlier batches; None without any.
     indices : (N,) int64
         The samples' indices in the source.
     valid : (N,) bool
@@ -113,7 +112,8 @@ class Pipeline:
         self._turn = Turn()
         self._skips = self.reading.on_error == "skip"
         self._waits = False  # for kernels that decode, once they have failed at a file
-        self._labels: list[Any] | None = None  # of the last batch that had any
+        self._labels: list[Any] = []  # of the last batch that had any
+        self._examples: list[Any] | None = None  # labels of the source, once they are needed
         _keep_freed_memory()
         prepare()
         devices = len(result.runtimes)
@@ -183,9 +183,10 @@ class Pipeline:
         known = [sample.label for sample in samples if sample.label is not None or not sample.lacks_label]
         if known:
             self._labels = known
-        elif self._labels is None:
-            self._labels = label_examples(self.reading.source, self.reading.columns)
-        return self._labels or []
+            return known
+        if self._examples is None:
+            self._examples = label_examples(self.reading.source, self.reading.columns)
+        return self._examples or self._labels  # which batches are earlier depends on the threads
 
     def _run(self, number: int, drawn: DrawnBatch, files: Encoded | Pixels, timings: Timings) -> FinishedBatch:
         result, samples, epoch = self._result, drawn.samples, drawn.after.epoch

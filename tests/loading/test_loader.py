@@ -478,6 +478,14 @@ def test_label_type_of_a_batch_without_readable_samples(label: Any, bad: range) 
 
 
 @ignored
+def test_label_type_of_such_a_batch_is_that_of_the_source_whichever_batch_is_earlier() -> None:
+    source = Altered(8, lambda data, k: (data, 0.5 if k > 5 else k), [2, 3])
+    whole, later = ([*cpu(source, batches=rows, on_error="fill", decoders=1)] for rows in ([[6, 7], [2, 3]], [[2, 3]]))
+    assert whole[0].labels.dtype == np.float64
+    assert whole[1].labels.dtype == later[0].labels.dtype == np.int64
+
+
+@ignored
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
 def test_boxes_of_an_unreadable_sample_are_none(form: Any) -> None:
     """An empty array or list, which functions for boxes take."""
