@@ -220,7 +220,7 @@ def rectangles() -> Any:
 
 @cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype, in a twentieth of the time of its own."""
+    """Return the name of a dtype, which NumPy would make anew."""
     return str(dtype.name)
 
 

@@ -106,7 +106,7 @@ def _checked(decoder: str | None, *options: Any) -> DecodeOptions:
 
 
 def decode_options(*options: Any) -> DecodeOptions:
-    """Return options in their order; the same as before are not checked again, which takes as long as a header."""
+    """Return options in their order; the same as before are not checked again."""
     threads()  # a wrong setting is an error of the call: where files are decoded it would be one of each file
     try:
         return _checked(os.environ.get("GPUIMG_DECODER"), *options)

@@ -52,7 +52,7 @@ def run(runtime: Runtime, job: Job) -> Outcome:
 
 @cache
 def _lowering() -> Any:
-    from .._plan import lower  # imports Numba, which takes as long as all of gpuimg
+    from .._plan import lower  # imports Numba: only when it is used
 
     return lower
 

@@ -50,10 +50,7 @@ def end_turn() -> None:
 
 
 def zeros(dtype: Any, *shape: int) -> Any:
-    """Return an array of zeros, as ``np.zeros`` does.
-
-    That releases the GIL from 1 KiB on, for which another thread may wait, and takes twice as long for records.
-    """
+    """Return an array of zeros. ``np.zeros`` releases the GIL from 1 KiB on, for which another thread may wait."""
     return np.ndarray(shape, dtype, bytearray(math.prod(shape) * np.dtype(dtype).itemsize))
 
 
