@@ -17,7 +17,6 @@ HUE = 1e-4
 
 
 def assert_close(results: Iterable[Any], expected: Iterable[NDArray[Any]], tolerance: float) -> None:
-    """Every value of every image within ``tolerance``."""
     for i, (result, image) in enumerate(zip(results, expected, strict=True)):
         assert result.shape == image.shape, f"image {i} is {result.shape}, not {image.shape}"
         worst = np.max(np.abs(result.astype(np.float64) - image))

@@ -48,13 +48,10 @@ class Source:
 
     @property
     def bad(self) -> frozenset[int]:
-        """All samples that fail."""
         return self.unreadable | self.corrupt
 
 
 class Altered(Source):
-    """Samples that a function changes."""
-
     def __init__(self, n: int, change: Callable[[bytes, int], Any], unreadable: Any = ()) -> None:
         super().__init__(n, unreadable)
         self.change = change
@@ -77,12 +74,10 @@ def pixels_of(loader: Any) -> dict[int, str]:
 
 
 def valid_indices(loader: Any) -> list[int]:
-    """Indices of all valid samples, in their order."""
     return [int(i) for batch in loader for i in batch.indices[batch.valid]]
 
 
 def cpu(source: Any, preprocess: Callable[..., Any] | None = train, **options: Any) -> gi.Loader:
-    """A loader on the CPU."""
     size = {} if "batches" in options else {"batch_size": 8}
     return gi.load(source, preprocess, **{"device": "cpu", **size, **options})
 

@@ -49,8 +49,6 @@ def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | Non
 
 
 class Done(NamedTuple):
-    """Exit status and output of a piece of code."""
-
     returncode: int
     stdout: str
     stderr: str

@@ -48,7 +48,6 @@ def resize(image: Image, height: int, width: int, interpolation: str = "bilinear
 
 
 def short_side(height: int, width: int, size: int, max_size: int | None = None) -> tuple[int, int]:
-    """Height and width where ``size`` is the shorter side."""
     short, long = min(height, width), max(height, width)
     new_short, new_long = size, int(size * long / short)
     if max_size is not None and new_long > max_size:
@@ -225,7 +224,6 @@ def near_tie(xs: Points, ys: Points) -> Mask:
 
 
 def resize_near_tie(image: Image, height: int, width: int) -> Mask:
-    """:func:`near_tie` for "nearest" resizing."""
     y = (np.arange(height) + 0.5) * image.shape[0] / height - 0.5
     x = (np.arange(width) + 0.5) * image.shape[1] / width - 0.5
     return near_tie(*np.meshgrid(x, y))

@@ -58,7 +58,6 @@ def gray(*rows: list[int]) -> NDArray[np.uint8]:
 
 
 def rows(batch: Any) -> Any:
-    """The first channel of the first image as rows."""
     return batch[0][..., 0].tolist()
 
 
@@ -119,7 +118,6 @@ def write_files(root: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def with_orientation(orientation: int) -> Image.Exif:
-    """EXIF data with an orientation, for :func:`file_of`."""
     exif = Image.Exif()
     exif[0x0112] = orientation
     return exif

@@ -37,7 +37,6 @@ def batch_of(files: list[bytes]) -> EncodedImages:
 
 
 def turned(data: bytes, orientation: int) -> bytes:
-    """A file with an orientation."""
     return data[:2] + jpegs.segment(0xE1, with_orientation(orientation).tobytes()) + data[2:]
 
 

@@ -196,7 +196,6 @@ def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
 
 
 def busy(stream: Any) -> None:
-    """Enqueue long work on a stream."""
     import cupy
 
     with stream:

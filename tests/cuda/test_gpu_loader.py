@@ -22,7 +22,6 @@ SIDE, COUNT, EPOCHS = (64, 64, 60) if IS_REAL else (8, 12, 10)
 
 
 def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """A little work for each image."""
     return gi.random_horizontal_flip(gi.resize(x, (SIDE, SIDE)), rng=rng)
 
 

@@ -44,7 +44,6 @@ def pillow_pixels(data: bytes, channels: int = 3, scale: int = 8) -> Pixels:
 
 
 def upright_pixels(data: bytes) -> Pixels:
-    """Pillow's pixels of a file of any format, rotated by Pillow."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a palette's transparency
         return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))

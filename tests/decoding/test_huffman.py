@@ -95,7 +95,6 @@ def test_the_longest_symbols_in_a_row(decoders: tuple[Decoder, Decoder]) -> None
 
 
 def with_large_coefficients(ac: str) -> list[tuple[int, bytes, bytes]]:
-    """Baseline and progressive files with an AC coefficient of this many bits."""
     files = []
     for size in range(9, 16):
         blocks = np.zeros((1, 2, 64), np.int64)

@@ -165,7 +165,6 @@ class Order:
         self.written(low, high)[:] = False
 
     def poison(self, low: int, high: int) -> None:
-        """Memory that was allocated again."""
         self.forget(low, high)
         self.content(low, high)[:] = _NEVER_WRITTEN
 

@@ -20,7 +20,6 @@ EXAMPLES = ROOT / "examples"
 
 
 def run(*arguments: str | Path) -> str:
-    """Run Python in a separate process, without this one's launcher variables; return its output."""
     # Ray reports that it is used, and writes a token into the home folder unless it is given one.
     ours = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     return python(*arguments, RANK=None, WORLD_SIZE=None, **ours)

@@ -66,7 +66,6 @@ def process() -> Iterator[Forks]:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], str]:
-    """JPEGs of some sizes."""
     sizes = ((90, 120), (3000, 4000), (1200, 1600), (375, 500), (300, 640))
     folder = write_files(tmp_path_factory.mktemp("photos"), {f"{size}.jpg": jpeg(0, size) for size in sizes})
     return {size: str(folder / f"{size}.jpg") for size in sizes}

@@ -25,7 +25,6 @@ def loader(n: int = 30, **options: Any) -> gi.Loader:
 
 
 def drawn(loop: Any) -> list[tuple[int, bytes]]:
-    """Index and pixels of each valid sample."""
     return [(int(b.indices[k]), b.images[k].tobytes()) for b in loop for k in np.flatnonzero(b.valid)]
 
 

@@ -23,7 +23,6 @@ def pairs(n: int) -> list[tuple[bytes, int]]:
 
 
 def stream(n: int, **options: Any) -> Any:
-    """A stream of the same samples."""
     return gi.iterable(lambda: iter(pairs(n)), **options)
 
 

@@ -188,7 +188,6 @@ def test_setting_the_epoch_keeps_a_position_within_it(make: Any) -> None:
 
 
 def digests(loaded: Any) -> dict[int, bytes]:
-    """The pixels of each sample of a loop."""
     return {
         int(label): image.numpy().tobytes()
         for images, labels in loaded

@@ -203,7 +203,6 @@ def test_outputs_of_clips_are_those_of_transformers(name: str, shape: tuple[int,
 
 
 def decoded(frames: int) -> tuple[gi.Batch, Clips]:
-    """Clips of files, and their frames."""
     files = [videos.made("h264"), videos.make(videos.Build("mpeg4"), frames=20)]
     x = gi.open_clips(files, frames, 2, start=[0, 7], device="cpu")
     return x, x.array(layout="NTHWC")

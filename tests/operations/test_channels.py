@@ -30,7 +30,6 @@ def noise(*shape: int, dtype: Any = np.uint8) -> Any:
 
 
 def deep_png(pixels: Any, orientation: int = 1) -> bytes:
-    """A PNG file of 16 bits per value."""
     color = ("gray", "gray and alpha", "rgb", "rgb and alpha")[pixels.shape[2] - 1]
     exif = with_orientation(orientation).tobytes().removeprefix(b"Exif\0\0")
     return pngs.encode(pixels, color, 16, chunks=[(b"eXIf", exif)])

@@ -16,12 +16,10 @@ from ..samples import PER_KIND, kinds, pictures_of
 
 
 def pixel(*values: float, dtype: str = "uint8") -> NDArray[Any]:
-    """One image of one pixel."""
     return np.array(values, dtype).reshape(1, 1, 1, -1)
 
 
 def row(*values: float, dtype: str = "uint8") -> NDArray[Any]:
-    """One one-channel image of one row."""
     return np.array(values, dtype).reshape(1, 1, -1, 1)
 
 

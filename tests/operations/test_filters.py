@@ -43,7 +43,6 @@ def test_largest_blur_an_image_can_reflect() -> None:
 
 
 def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
-    """Compressed and decoded by libjpeg."""
     data = file_of(picture if picture.shape[2] == 3 else picture[..., 0], quality=quality)
     return np.asarray(Image.open(io.BytesIO(data))).reshape(picture.shape)
 

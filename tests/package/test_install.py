@@ -29,7 +29,6 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 
 
 def run(*command: str | Path, folder: Path, **environment: str) -> str:
-    """Run a command that must succeed; return its output."""
     given = ENVIRONMENT | environment
     done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

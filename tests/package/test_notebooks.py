@@ -17,7 +17,6 @@ from ..video.videos import made, number_in
 
 
 def pictures(html: str) -> list[np.ndarray]:
-    """The pictures in a page, as Pillow reads them."""
     files = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
     return [np.asarray(Image.open(io.BytesIO(base64.b64decode(file)))) for file in files]
 

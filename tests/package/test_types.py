@@ -74,7 +74,6 @@ def test_mistakes_are_reported_and_nothing_else(checker: Callable[[Path], Any], 
 
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Public functions and methods."""
     for module in (gpuimg, gpuimg.presets, gpuimg.sources, gpuimg.typing):
         for name, value in vars(module).items():
             if name.startswith("_") or getattr(value, "__module__", "").split(".")[0] != "gpuimg":

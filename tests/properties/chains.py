@@ -12,8 +12,6 @@ from ..operations.calls import CALLS
 
 
 class Step(NamedTuple):
-    """One function of a chain."""
-
     name: str
     # Batch, parameters of each image by name, generator for these images -> Batch.
     run: Callable[[Any, dict[str, Any], gi.Rng], gi.Batch]
@@ -100,7 +98,6 @@ def pointwise_chains(n: int, dtype: str) -> st.SearchStrategy[list[Step]]:
 
 
 def geometric_steps(n: int, dtype: str) -> st.SearchStrategy[Step]:
-    """A single function that moves pixels."""
     return _steps(n, dtype, sorted(RESAMPLING), GEOMETRY)
 
 

@@ -61,7 +61,6 @@ class LoaderMachine(RuleBasedStateMachine):
         self.epoch, self.batch_size = 0, first["batch_size"]
 
     def expected(self, epoch: int) -> list[int]:
-        """Good samples of an epoch, in order."""
         n = len(self.source)
         order = order_of(n, self.fixed["shuffle"], None, None, 1).at(np.arange(n), self.fixed["seed"], epoch)[0]
         return [int(i) for i in order if i not in self.source.bad]
@@ -76,7 +75,6 @@ class LoaderMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 6))
     def go_on(self, count: int) -> None:
-        """Take some batches."""
         for _ in range(count):
             self.took(next(self.running))
 
@@ -110,7 +108,6 @@ class LoaderMachine(RuleBasedStateMachine):
                 assert self.seen[epoch] == self.expected(epoch)
 
     def teardown(self) -> None:
-        """No thread is left."""
         if hasattr(self, "loader"):
             self.loader.close()
         assert ours() == []

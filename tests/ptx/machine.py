@@ -82,7 +82,6 @@ class Machine:
     # -- running -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until all threads are gone."""
         blocks = self._program.blocks
         at = self._at
         while True:

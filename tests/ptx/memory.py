@@ -58,8 +58,6 @@ class Layout:
 
 
 class Memory:
-    """All memory of a launch."""
-
     def __init__(self) -> None:
         self._regions: dict[int, Region] = {}
 
@@ -72,7 +70,6 @@ class Memory:
 
     @property
     def regions(self) -> list[Region]:
-        """Return the regions that were added."""
         return list(self._regions.values())
 
     def share(self, layout: Layout, owners: Array) -> None:
@@ -170,7 +167,6 @@ class Memory:
                 known[offsets + k] = True
 
     def load(self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int) -> Array:
-        """Return the word at each lane's address."""
         found = np.empty(len(at), _UNSIGNED[size])
         for _, chosen, words, index in self._words(i, space, lanes, at, size, 0):
             if chosen is None:
@@ -180,7 +176,6 @@ class Memory:
         return found
 
     def store(self, i: Instruction, space: str, lanes: Lanes, at: Array, value: Array) -> None:
-        """Write a word to each lane's address."""
         for _, chosen, words, index in self._words(i, space, lanes, at, value.dtype.itemsize, WRITE):
             words[index] = value if chosen is None or value.ndim == 0 else value[chosen]
 

@@ -69,7 +69,6 @@ class Kernel:
 
     @property
     def parameters(self) -> list[Variable]:
-        """Return the parameters, in order."""
         return [one for one in self.variables if one.space == "param"]
 
 
@@ -85,8 +84,6 @@ _STATEMENT = re.compile(r"(?:@(!?)(%\w+) )?([\w.:]+) ?(.*);$")
 
 
 class _Reader:
-    """Reads a module line by line."""
-
     def __init__(self) -> None:
         self.kernel = Kernel()
         self._scopes: list[dict[str, Register]] = []
@@ -142,7 +139,6 @@ class _Reader:
 
 
 def parse(text: str) -> Kernel:
-    """Read a module of one kernel."""
     reader = _Reader()
     for number, line in enumerate(text.splitlines(), 1):
         reader.read(" ".join(line.partition("//")[0].split()), number)

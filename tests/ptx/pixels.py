@@ -12,13 +12,11 @@ _NEAR = 1e-4
 
 
 def images_of(source: str, channels: int = 3, sizes: Any = SIZES) -> list[Any]:
-    """Random images of a dtype."""
     images = [RANDOM.integers(0, 256, (*size, channels), np.uint8) for size in sizes]
     return images if source == "uint8" else [(image / 255).astype(np.float32) for image in images]
 
 
 def on_device(launches: Launches, images: list[Any]) -> list[Any]:
-    """The same in the fake's memory."""
     return [launches.gpu.cupy.asarray(image) for image in images]
 
 

@@ -26,14 +26,11 @@ class Block:
     given: tuple[int, ...] = ()  # registers that are written, and read in some block
 
     def first(self) -> Instruction | None:
-        """The instruction it begins with."""
         return self.instructions[0] if self.instructions else self.end
 
 
 @dataclass
 class Program:
-    """A kernel that can run."""
-
     kernel: Kernel
     blocks: list[Block]
     dtypes: list[type]  # of the registers' bits
@@ -44,13 +41,11 @@ class Program:
 
 
 def _registers_of(operand: Operand) -> list[int]:
-    """Registers that an operand names."""
     base = operand.base if isinstance(operand, Address) else operand
     return [base.number] if isinstance(base, Register) else []
 
 
 def reads_and_writes(i: Instruction) -> tuple[list[int], list[int]]:
-    """Registers an instruction reads, and those it writes."""
     name = i.parts[0]
     none = name in ("st", "membar", *_BRANCHES) or (name == "bar" and "red" not in i.parts)
     results = 0 if none else 2 if name == "shfl" else 1

@@ -51,7 +51,6 @@ class Log:
         self._entries.append((step, number, flags, threads, offsets, size))
 
     def instruction(self, number: int) -> Instruction:
-        """The instruction of an access."""
         return self._instructions[number]
 
     def accesses(self) -> tuple[_Accesses, int]:

@@ -15,7 +15,6 @@ RANDOM = np.random.default_rng()  # a failure quotes its operands
 
 
 def evaluate(name: str, *arrays: Any) -> Any:
-    """Return the result of an instruction."""
     with np.errstate(all="ignore"):
         return form_of(tuple(name.split("."))).function(*arrays)
 

@@ -63,7 +63,6 @@ def assert_evenly_spread(sample: Any, low: int, high: int) -> None:
 
 
 def descriptions(batch: gi.Batch) -> list[str]:
-    """The description of each image."""
     return [gi.describe(batch, i) for i in range(len(batch))]
 
 

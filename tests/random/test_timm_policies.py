@@ -47,7 +47,6 @@ WITHOUT_STRENGTH = ("AutoContrast", "Equalize", "Invert")
 
 
 def timm() -> Any:
-    """timm's module of policies."""
     return library("timm.data.auto_augment")
 
 

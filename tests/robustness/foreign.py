@@ -57,7 +57,6 @@ def rgba(colors: Values, alpha: Values | None = None) -> NDArray[np.float64]:
 
 
 def rgb_of_ycc(values: Values) -> Values:
-    """JFIF's colors of Y, Cb and Cr, 0 to 1."""
     y, cb, cr = np.moveaxis(values * 255.0, 2, 0)
     colors = y + 1.402 * (cr - 128), y - 0.344136 * (cb - 128) - 0.714136 * (cr - 128), y + 1.772 * (cb - 128)
     return np.clip(np.stack(colors, 2) / 255, 0, 1)

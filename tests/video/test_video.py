@@ -150,7 +150,6 @@ _FORMATS = {"yuv420p": 8, "yuv422p": 8, "yuv444p": 8, "yuv440p": 8, "yuvj420p": 
 
 
 def _noise(name: str, height: int, width: int) -> Any:
-    """A frame of samples of all values."""
     rng = np.random.default_rng()
     frame = av.VideoFrame(width, height, name)
     for one in frame.planes:
