@@ -192,13 +192,6 @@ def test_a_capability_that_the_toolkit_does_not_have(capfd: Captured) -> None:
     assert "a compute capability must be one of" in fails(capfd, "warm", "--capability", "1.0")
 
 
-@pytest.mark.parametrize(("name", "value"), [("GPUIMG_DEVICE", "abacus"), ("GPUIMG_NUM_THREADS", "many")])
-def test_wrong_environment(name: str, value: str, monkeypatch: Patch, capfd: Captured) -> None:
-    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
-    monkeypatch.setenv(name, value)
-    assert name in fails(capfd, *DEMO) or value in fails(capfd, *DEMO)
-
-
 @pytest.mark.parametrize("arguments", [[], ["polish"], ["demo", "--seed", "x"]])
 def test_usage(arguments: list[str], capfd: Captured) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -7,7 +7,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._runtimes.probe import gpu_problem
-from tests.data_sets import FILES, Source, pixels_of
+from tests.data_sets import Source, pixels_of
 
 from ..libraries import library, needs
 from .test_gpu import IS_REAL, busy
@@ -101,20 +101,3 @@ def test_device_memory_is_flat() -> None:
 
     marks = [used() for _ in on("cuda", Source(COUNT), epochs=EPOCHS)]
     assert marks[-10] - marks[len(marks) // 8] < (32 << 20 if IS_REAL else 64 << 10)
-
-
-@pytest.mark.slow
-def test_bad_samples() -> None:
-    source = Source(20, unreadable=(3,), corrupt=(9, 17))
-    with pytest.warns(RuntimeWarning, match="3 samples"):
-        batches = list(on("cuda", source, on_error="fill"))
-    bad = {int(i) for batch in batches for i in batch.indices[~batch.valid]}
-    assert bad == source.bad
-    with pytest.warns(RuntimeWarning, match="3 samples"):
-        skipped = list(on("cuda", source, on_error="skip"))
-    assert {int(i) for batch in skipped for i in batch.indices[batch.valid]} == set(range(20)) - source.bad
-
-
-def test_results_of_different_sizes() -> None:
-    (batch,) = gi.load([(data, None) for data in FILES[:3]], batch_size=3, device="cuda")
-    assert [image.shape for image in batch.images] == [(20, 28, 3)] * 3

@@ -202,8 +202,3 @@ def test_ten_threads_at_once() -> None:
     with ThreadPoolExecutor(10) as pool:
         assert all(pool.map(once, range(40)))
     assert set(threading.enumerate()) <= set(before)  # one of another test may have ended
-
-
-def test_batches_of_nothing() -> None:
-    assert len(gi.open_batch([], device="cpu")) == 0
-    assert gi.resize(gi.decode_batch([], device="cpu"), (8, 8)).array().shape[0] == 0

@@ -197,8 +197,10 @@ def test_no_images(call: Call) -> None:
 
 
 def test_forms_of_no_images() -> None:
-    x, opened = gi.resize(np.zeros((2, 9, 9, 3), np.uint8), (8, 12)), gi.open_batch([], device="cpu")
-    for y in (x[:0], x.compute().take(np.zeros(2, bool)), gi.resize(opened, (8, 12)), copy.deepcopy(x.take([]))):
+    x = gi.resize(np.zeros((2, 9, 9, 3), np.uint8), (8, 12))
+    opened, decoded = (call([], device="cpu") for call in (gi.open_batch, gi.decode_batch))
+    resized = (gi.resize(none, (8, 12)) for none in (opened, decoded))
+    for y in (x[:0], x.compute().take(np.zeros(2, bool)), *resized, copy.deepcopy(x.take([]))):
         out = np.empty((0, 3, 8, 12), np.float32)
         assert y.array(layout="NCHW", out=out) is out
         assert np.asarray(y).shape == np.from_dlpack(y).shape == (0, 8, 12, 3)

@@ -101,11 +101,6 @@ def test_forms_of_pairs() -> None:
         assert_same(list(one.compute()), list(other.compute()))
 
 
-def test_halves_are_rounded_to_even() -> None:
-    for level, mean in ((0, 0), (1, 2), (2, 2)):
-        assert rows(gi.resize(gray([level, level + 1]), (1, 1), antialias=False)) == [[mean]]
-
-
 @pytest.mark.parametrize("antialias", [True, False])
 def test_bicubic_overshoots_in_float_only(antialias: bool) -> None:
     edge = gray([0, 0, 255, 255])
@@ -309,6 +304,7 @@ QUARTER = [(0, 0), (2, 0), (2, 2), (0, 2)]
         (gi.crop(CORNER, 0, 0, 2, 2), [[1, 2], [4, 5]]),  # the same positions, and fewer of them
         (gi.center_crop(gray([1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]), [1]), [[7]]),  # the corner is 1.5, to even
         (gi.center_crop(gray([5]), (2, 3)), [[0, 5, 0], [0, 0, 0]]),
+        *((gi.resize(gray([k, k + 1]), (1, 1), antialias=False), [[mean]]) for k, mean in ((0, 0), (1, 2), (2, 2))),
         # The top left quarter to the whole.
         (gi.perspective(QUARTERS, QUARTER, SQUARE, "nearest"), [[1, 1, 2, 2]] * 2 + [[3, 3, 4, 4]] * 2),
     ],

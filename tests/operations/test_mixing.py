@@ -104,9 +104,8 @@ def test_images_mix_with_their_own_size() -> None:
 
 
 def test_no_images() -> None:
-    nothing = np.zeros((0, 4, 4, 3), np.uint8)
     for function in (gi.mixup, gi.cutmix):
-        mix = function(nothing, rng=0)
+        mix = function(np.zeros((0, 4, 4, 3), np.uint8), rng=0)
         assert len(mix.images) == len(mix.partner) == len(mix.weight) == 0
         assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
         assert function(gi.normalize(stacked(), 0.5, 0.25), rng=1).images.normalized

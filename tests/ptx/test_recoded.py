@@ -1,7 +1,6 @@
 """The kernel that decodes segments of recoded JPEGs, as it is compiled, launched by the runtime: the CPU's pixels."""
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ needs("numba_cuda")
 
 from .device import Launches
 from .pixels import RANDOM
-from .test_jpeg import assert_pillows, random_regions, small, spans
+from .test_jpeg import assert_pillows, random_regions, same_as_the_cpus, small, spans
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -44,24 +43,11 @@ def made() -> list[bytes]:
     return [*files, encoded(Image.fromarray(stripes), "gray", quality=100)]
 
 
-def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> tuple[Any, gi.Batch]:
-    """Images, or a part of each; those that fail do so for the CPU's reasons. Return statuses and the batch."""
-    exact, x = (gi.open_batch(files, device=device, on_error="fill", **options) for device in ("cpu", "cuda:0"))
-    launches.kernels.clear()
-    found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
-    for i, (one, other) in enumerate(zip(found, expected, strict=True)):
-        np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
-    assert list(found.status) == list(expected.status)
-    assert recording_of(x).source.failures == recording_of(exact).source.failures
-    assert launches.gpu.order.of("decode") == []
-    return list(found.status), x
-
-
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 def test_whole_images(launches: Launches, color: str) -> None:
     files = [data for data in recoded(made()) if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
     assert len({data[25] for data in files}) > 3
-    _, x = assert_the_cpus(launches, files, color=color)
+    _, x = same_as_the_cpus(launches, files, color=color)
     assert [kernel.name for kernel in launches.kernels] == STEPS
     assert recording_of(x).timings.jpegs_on_cpu == 0
 
@@ -71,7 +57,7 @@ def test_segments_of_many_bytes(launches: Launches) -> None:
     """Sizes of streams of four bytes; and more blocks than an MCU row of a photo has."""
     (data,) = recoded([encoded(noise(8, 2000, 1), "4:4:4", quality=100)])
     assert len(recoded_oracle.parts_of(data).segments[0]) >= words.WIDE
-    assert_the_cpus(launches, [data])
+    same_as_the_cpus(launches, [data])
 
 
 def test_regions_of_turned_images_in_parts(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +66,7 @@ def test_regions_of_turned_images_in_parts(launches: Launches, monkeypatch: pyte
     turns = [turned(data, 1 + (k + 1) % 8) for k, data in enumerate(small(((70, 61), (33, 90), (90, 20))))]
     files = [*recoded(turns), *turns[:2], file_of(photo(30, 20), "PNG"), gi.recode_jpeg(turns[0])]
     sizes = gi.open_batch(files, device="cpu").sizes
-    _, x = assert_the_cpus(launches, files, random_regions(sizes))
+    _, x = same_as_the_cpus(launches, files, random_regions(sizes))
     assert recording_of(x).timings.jpegs_on_cpu == 0
     assert [kernel.name for kernel in launches.kernels].count("recoded") > 1
     assert "find" in {kernel.name for kernel in launches.kernels}
@@ -125,13 +111,13 @@ def damaged(data: bytes, right: bool) -> bytes:
 def test_damaged_segments_are_the_cpus(launches: Launches, right: bool) -> None:
     """They fail there for its reasons, or have its pixels; nothing is read or written that is not theirs."""
     files = recoded(small(((41, 57), (64, 33), (50, 50)), quality=90))
-    statuses, x = assert_the_cpus(launches, [damaged(data, right) for data in files + files])
+    statuses, x = same_as_the_cpus(launches, [damaged(data, right) for data in files + files])
     assert recording_of(x).timings.jpegs_on_cpu >= sum(status != "ok" for status in statuses) > 0
 
 
 def test_forged_segments_are_refused(launches: Launches) -> None:
     """For the CPU's reasons; and by the CPU, which a test of its own has shown."""
-    statuses, x = assert_the_cpus(launches, list(forged_segments().values()))
+    statuses, x = same_as_the_cpus(launches, list(forged_segments().values()))
     assert "ok" not in statuses
     assert recording_of(x).timings.jpegs_on_cpu == sum("segment of" in status for status in statuses) == 10
 
@@ -145,5 +131,5 @@ def test_ends_of_segments_that_lie(launches: Launches) -> None:
         ends = np.frombuffer(data, "<u4", count, begin).copy()
         ends[k] = value
         files.append(recoded_oracle.resummed(data[:begin] + ends.tobytes() + data[begin + 4 * count :]))
-    assert set(assert_the_cpus(launches, files)[0]) != {"ok"}
-    assert "ok" in assert_the_cpus(launches, files, np.tile([0, 0, 7, 7], (len(files), 1)))[0]
+    assert set(same_as_the_cpus(launches, files)[0]) != {"ok"}
+    assert "ok" in same_as_the_cpus(launches, files, np.tile([0, 0, 7, 7], (len(files), 1)))[0]

@@ -25,7 +25,7 @@ SAMPLES = {
     "changing": (16, {"pixels", "a reason"}),
     "formats": (400, {f"{form}: refused" for form in formats() if form != "tiff"}),
     "tiff": (100, {"tiff: decoded", "tiff: refused"}),
-    "foreign": (420, {f"{form}: decoded" for form in FILES} | {f"{form}: all bits" for form in ("png", "pnm", "tiff")}),
+    "foreign": (840, {f"{form}: decoded" for form in FILES} | {f"{form}: all bits" for form in ("png", "pnm", "tiff")}),
     "prepared": (100, {"resumed", "refused: ValueError"}),
     "sources": (300, {"lmdb: refused", "recordio: refused", "tar: refused", "tfrecord: some unreadable"}),
     "remote": (10, {"samples", "faults"}),
