@@ -17,6 +17,7 @@ from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
 from tests.fakecuda.work import SIZES, epoch, files, load, opened, small, told, turned_files, two_statistics
 from tests.libraries import needs
 
+from ..compare import assert_same
 from ..decoding.jpegs import encoded, noise
 from ..operations import test_filters as filters
 from ..samples import pictures
@@ -88,9 +89,7 @@ def test_single_calls(gpu: FakeGpu, chain: str, source: str, where: str) -> None
             images = [gpu.cupy.zeros((*size, 3), np.uint8) for size in sizes]
             x = images if source == "list" else gpu.cupy.zeros((4, 40, 56, 3), np.uint8)
         begin = len(gpu.order.log)
-        result = function(x).compute("float16")
-        for image in result:
-            gpu.use(image)
+        gpu.use_all(function(x).compute("float16"))
     ops = gpu.order.log[begin:]
     assert sum(op.kind == "launch" for op in ops) == launches
     assert {op.stream for op in ops if op.kind == "launch"}.isdisjoint({(0, 0)})
@@ -107,10 +106,9 @@ def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: FakeGp
     with gpu.stream() as stream:
         for _ in range(5):
             batch = gi.decode_batch(files(), device="cuda:0")
-            for image in batch:
-                gpu.use(image)
+            gpu.use_all(batch)
             kept = [*kept, batch][-held:] if held else []
-            del image, batch
+            del batch
     waits = gpu.waits
     assert {op.told["name"] for op in waits} <= {"event", "stream"}
     assert not [op for op in waits if gpu.key(other) in op.told["pending"]]
@@ -130,9 +128,7 @@ def test_turned_images(gpu: FakeGpu, whole: bool) -> None:
             sources = turned_files(turns)
             x = gi.decode_batch(sources, device="cuda:0") if whole else gi.open_batch(sources, device="cuda:0")
             assert x.sizes.tolist() == [[40, 56], [40, 56], [56, 40], [56, 40]]
-            for image in x.compute() if whole else gi.resize(x, (8, 8)).array():
-                gpu.use(image)
-            del image
+            gpu.use_all(x.compute() if whole else gi.resize(x, (8, 8)).array())
     copies = gpu.order.of("copy")
     assert len(copies) == 3 * 3
     decoded = {op.told["writes"][0] for op in gpu.order.of("decode")}
@@ -199,11 +195,8 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: FakeGpu, fate: str, tur
     expected = gi.decode_batch(sources, device="cpu", color=color)
     with told(fate), gpu.stream():
         for _ in range(3):
-            for one, other in zip(gi.decode_batch(sources, device="cuda:0", color=color), expected, strict=True):
-                gpu.use(one)
-                np.testing.assert_array_equal(gpu.values(one), other)
+            assert_same(gpu.use_all(gi.decode_batch(sources, device="cuda:0", color=color)), expected)
             gpu.use(gi.resize(gi.open_batch(sources, device="cuda:0", color=color), (8, 8)).array())
-            del one
     plans = 3
     assert len(gpu.uploads) == 2 * 3 + plans
 
@@ -215,9 +208,7 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.Monk
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
     assert [warning.filename for warning in caught] == [__file__]
     for batch in batches:
-        for one, other in zip(batch, expected, strict=True):
-            gpu.use(one)
-            np.testing.assert_array_equal(gpu.values(one), other)
+        assert_same(gpu.use_all(batch), expected)
 
 
 # -- images that were not written --------------------------------------------------------------------------------------
@@ -233,10 +224,7 @@ def test_images_that_were_reported_but_not_written(gpu: FakeGpu, color: str, fat
         batch = gi.decode_batch(sources, device="cuda:0", color=color)
     assert [warning.filename for warning in caught] == [__file__]
     assert "the first of them" in str(caught[0].message)
-    expected = gi.decode_batch(sources, device="cpu", color=color)
-    for one, other in zip(batch, expected, strict=True):
-        gpu.use(one)
-        np.testing.assert_array_equal(gpu.values(one), other)
+    assert_same(gpu.use_all(batch), gi.decode_batch(sources, device="cpu", color=color))
     for _ in range(2):  # without another warning
         x = gi.open_batch(sources, device="cuda:0", color=color)
         gpu.use(gi.resize(x, (8, 8)).array())
@@ -300,9 +288,7 @@ def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
     for _ in range(30):
         chosen = [KINDS[k] for k in rng.choice(len(KINDS), rng.integers(1, len(KINDS)), replace=False)]
         begin = len(gpu.order.log)
-        for image in gi.decode_batch(chosen, device="cuda:0", decoder="nvimagecodec"):
-            gpu.use(image)
-        del image
+        gpu.use_all(gi.decode_batch(chosen, device="cuda:0", decoder="nvimagecodec"))
         for data in chosen:
             done = [op for op in gpu.order.log[begin:] if op.kind == "decode" and op.told["data"] == data]
             had[data].add(", ".join(dict.fromkeys(op.told["by"] for op in done if op.told["done"])))
@@ -364,12 +350,11 @@ def test_images_that_do_not_decode_are_black(gpu: FakeGpu, whole: bool) -> None:
         good, bad = files([(40, 56)]), files([(40, 56)], ("broken",))
         x = gi.open_batch([*good, *bad, *good, b"no image"], device="cuda:0", on_error="fill")
         result = x.compute() if whole else gi.resize(x, (8, 8)).compute()
-        for image in result:
-            gpu.use(image)
+        values = gpu.use_all(result)
         assert [status == "ok" for status in result.status] == [True, False, True, False]
         assert "the data end in MCU row 1 of" in result.errors[1].reason
         if whole:
-            assert [bool(gpu.values(image).any()) for image in result] == [True, False, True, False]
+            assert [bool(image.any()) for image in values] == [True, False, True, False]
         gpu.use(gi.resize(opened(), (9, 9)).array())
 
 

@@ -89,10 +89,9 @@ def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: str | None, prepro
     kept: list[Any] = []
     for batch in loader if given else in_stream(loader, stream):
         with stream:
-            for array in arrays_of(batch):
-                gpu.use(array)
+            gpu.use_all(arrays_of(batch))
         kept = [*kept, batch][-2:]  # dropped outside the stream's block
-        del batch, array
+        del batch
     assert kept
 
 
@@ -154,9 +153,8 @@ def leave(gpu: FakeGpu, loader: Any, way: str) -> None:
     """Begin a loop, and leave it in some way."""
     with suppress(ZeroDivisionError), loader if way == "with" else nullcontext():
         for batch in [next(iter(loader))] if way == "next" else loader:
-            for array in arrays_of(batch):
-                gpu.use(array)
-            del batch, array
+            gpu.use_all(arrays_of(batch))
+            del batch
             if way == "error":
                 raise ZeroDivisionError
             if way != "full":
@@ -275,8 +273,7 @@ def test_a_loader_does_not_wait_for_what_its_consumer_computes(gpu: FakeGpu, pre
     with gpu.stream() as stream:
         kept = []
         for batch in load(Source(40), PREPROCESS[preprocess], decoders=2):
-            for array in arrays_of(batch):
-                gpu.use(array)
+            gpu.use_all(arrays_of(batch))
             kept.append(batch)
     assert waits_of_loaders(gpu, gpu.key(stream)) == []
 
@@ -330,9 +327,8 @@ def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: FakeGpu, p
     kept = [next(batches) for _ in range(3)]
     with stream:
         for batch in kept:
-            for array in arrays_of(batch):
-                gpu.use(array)
-    del stream, array, batch
+            gpu.use_all(arrays_of(batch))
+    del stream, batch
     spare = len(loader._memory[0]._spare)  # type: ignore[attr-defined]
     kept.clear()
     if preprocess == "small":

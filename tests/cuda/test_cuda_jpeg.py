@@ -158,10 +158,9 @@ def test_what_kernels_report_the_cpu_decodes(gpu: FakeGpu) -> None:
     files = mixed_files()
     expected = gi.decode_batch(files, device="cpu")
     gpu.damaged.update((2, 6))
-    for i, image in enumerate(opened(files).compute()):
-        gpu.use(image)
-        if i in (*WITHOUT, 2, 6):
-            np.testing.assert_array_equal(gpu.values(image), expected[i])
+    values = gpu.use_all(opened(files).compute())
+    for i in (*WITHOUT, 2, 6):
+        np.testing.assert_array_equal(values[i], expected[i])
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
@@ -169,11 +168,9 @@ def test_baseline_files_need_nothing_else(gpu: FakeGpu, color: str) -> None:
     """Nothing but our own kernels, and one upload."""
     expected = gi.decode_batch(BASELINE, device="cpu", color=color)
     with gpu.stream():
-        for image, other in zip(decoded(BASELINE, color=color), expected, strict=True):
-            gpu.use(image)
+        for image, other in zip(gpu.use_all(decoded(BASELINE, color=color)), expected, strict=True):
             assert image.shape == other.shape
-            assert np.all(gpu.values(image) == 77)  # what the fake's kernel writes
-        del image
+            assert np.all(image == 77)  # what the fake's kernel writes
     assert kernels_of(gpu) == JPEG
     assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]
     assert gpu.order.of("decode") == []
@@ -391,9 +388,7 @@ def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
         with pytest.raises(MemoryError):
             opened(bad).compute()
         gpu.use(gpu.cupy.zeros(60_000, np.uint8))
-        for image in opened(mixed_files()).compute():
-            gpu.use(image)
-        del image
+        gpu.use_all(opened(mixed_files()).compute())
         gpu.refuse_above = 30_000  # as coefficients take, when marks at other places are being written
         with pytest.raises(gpu.cupy.cuda.memory.OutOfMemoryError):
             opened(mixed_files(SIZES[::-1])).compute()

@@ -48,10 +48,8 @@ def test_frames_come_to_their_places(gpu: FakeGpu, name: str) -> None:
     for whole in (True, False):
         begin = len(gpu.order.log)
         x = opened([made(name), BAD, made(name)], start=[3, 0, 20], on_error="fill")
-        for k, image in enumerate(x.compute() if whole else gi.resize(x, (8, 8)).compute()):
-            gpu.use(image)
-            assert not whole or (gpu.values(image) == (0 if k // 3 == 1 else WRITTEN)).all()
-        del image
+        for k, image in enumerate(gpu.use_all(x.compute() if whole else gi.resize(x, (8, 8)).compute())):
+            assert not whole or (image == (0 if k // 3 == 1 else WRITTEN)).all()
         assert launched(gpu, begin) == ["frame16" if name == "hevc 10 bits" else "frame8"] * 6
         uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
         assert len(uploads) == (not whole)  # the plan
@@ -119,12 +117,11 @@ def test_the_cpu_decodes_what_nvdec_does_not(gpu: FakeGpu, case: str) -> None:
     assert len(caught) == 1
     assert re.search(r"the CPU decodes clips that cuda:0 cannot decode, the first in \d+ bytes", str(caught[0].message))
     everything = case in ("no device", "an error on the way")
-    for k, (image, cpu) in enumerate(zip(found, expected, strict=True)):
-        gpu.use(image)
+    for k, (image, cpu) in enumerate(zip(gpu.use_all(found), expected, strict=True)):
         if everything or k // 3 in (1, 2, 4, 5):
-            np.testing.assert_array_equal(gpu.values(image), cpu)
+            np.testing.assert_array_equal(image, cpu)
         else:
-            assert (gpu.values(image) == WRITTEN).all()
+            assert (image == WRITTEN).all()
     assert len([op for op in gpu.order.log[begin:] if op.kind == "upload"]) == 1
     x = gi.resize(opened(sources[:5], start=start[:5]), (8, 8))
     gpu.use(x.array())  # without another warning
@@ -159,9 +156,8 @@ def test_bad_clips_are_the_cpus(gpu: FakeGpu) -> None:
         words.append(result.status)
     assert words[0] == words[1]
     assert [status == "ok" for status in words[1]] == [True, False, False, True]
-    for k, image in enumerate(result):
-        gpu.use(image)
-        assert (gpu.values(image) == (WRITTEN if k // 3 in (0, 3) else 0)).all()
+    for k, image in enumerate(gpu.use_all(result)):
+        assert (image == (WRITTEN if k // 3 in (0, 3) else 0)).all()
     with pytest.raises(gi.DecodeError, match="1 of 2 clips could not be decoded"):
         opened(sources[:2], 3, 1, start=start[:2]).array()
 
@@ -171,9 +167,7 @@ def test_bad_clips_are_the_cpus(gpu: FakeGpu) -> None:
 
 def test_much_work_is_in_order(gpu: FakeGpu) -> None:
     for _ in range(2):
-        for image in opened([*[made("h264")] * 3, BAD], 8, 1, start=[0, 15, 30, 0], on_error="fill").compute():
-            gpu.use(image)
-        del image
+        gpu.use_all(opened([*[made("h264")] * 3, BAD], 8, 1, start=[0, 15, 30, 0], on_error="fill").compute())
         gpu.use(gi.resize(opened([made("hevc")] * 2, 12, 1), (8, 8)).array())
 
 

@@ -10,7 +10,7 @@ import ctypes
 import gc
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import SimpleNamespace
@@ -131,6 +131,10 @@ class FakeGpu:
 
     def use(self, array: Any) -> Op:
         return self.order.enqueue(self.key(), "use", reads=[self.range_of(array)])
+
+    def use_all(self, arrays: Iterable[Any]) -> list[Any]:
+        """Use each, and return copies of their values."""
+        return [values for _, values in ((self.use(array), self.values(array).copy()) for array in arrays)]
 
     @property
     def uploads(self) -> list[Op]:

@@ -108,10 +108,9 @@ def epoch(gpu: FakeGpu, loader: Any, held: int = 0) -> int:
     kept: list[Any] = []
     count = 0
     for count, batch in enumerate(loader, 1):  # noqa: B007
-        for array in arrays_of(batch):
-            gpu.use(array)
+        gpu.use_all(arrays_of(batch))
         kept = [*kept, batch][-held:] if held else []
-        del batch, array
+        del batch
     return count
 
 
