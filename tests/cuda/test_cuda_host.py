@@ -81,13 +81,9 @@ def test_arrays_of_other_libraries(gpu: FakeGpu) -> None:
 def test_single_calls(gpu: FakeGpu, chain: str, source: str, where: str) -> None:
     function, launches = CHAINS[chain]
     with gpu.stream() if where == "own stream" else nullcontext():
-        x: Any = None
-        if source == "files":
-            x = opened()
-        else:
-            sizes = SIZES if source == "list" else [(40, 56)] * 4
-            images = [gpu.cupy.zeros((*size, 3), np.uint8) for size in sizes]
-            x = images if source == "list" else gpu.cupy.zeros((4, 40, 56, 3), np.uint8)
+        x: Any = opened() if source == "files" else gpu.cupy.zeros((4, 40, 56, 3), np.uint8)
+        if source == "list":
+            x = [gpu.cupy.zeros((*size, 3), np.uint8) for size in SIZES]
         begin = len(gpu.order.log)
         gpu.use_all(function(x).compute("float16"))
     ops = gpu.order.log[begin:]

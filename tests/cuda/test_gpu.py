@@ -20,6 +20,7 @@ from tests.operations.calls import CALLS
 from tests.properties import chains
 
 from .. import samples
+from ..compare import assert_same
 from ..decoding import jpegs
 from ..libraries import library, needs
 from ..samples import file_of
@@ -120,8 +121,7 @@ def test_exact_resizes_are_the_cpus_to_the_last_bit(rule: Any, channels: int) ->
             yield gi.equalize(cut).array("uint8")
 
     for found, expected in zip(chains(_on_gpu(images)), chains(images), strict=True):
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one.get(), other)
+        assert_same([image.get() for image in found], expected)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16"])
@@ -170,16 +170,14 @@ def test_photos_have_the_cpus_pixels() -> None:
     for color in ("rgb", "gray"):
         expected = gi.decode_batch(files, device="cpu", color=color)
         x = gi.open_batch(files, device="cuda", color=color, decoder="gpuimg")
-        for a, e in zip(x.compute(), expected, strict=True):
-            np.testing.assert_array_equal(a.get(), e)
+        assert_same([image.get() for image in x.compute()], expected)
         one, other = (
             gi.crop(
                 gi.open_batch(files, device=device, color=color, decoder="gpuimg"), 13, 21, height - 25, width - 30
             ).compute("uint8")
             for device in ("cuda", "cpu")
         )
-        for a, e in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a.get(), e)
+        assert_same([image.get() for image in one], other)
 
 
 def test_files_that_the_cpu_decodes_have_its_pixels() -> None:

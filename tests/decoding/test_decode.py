@@ -12,6 +12,7 @@ import pytest
 
 import gpuimg as gi
 
+from ..compare import assert_same
 from ..libraries import library
 from ..robustness.originals import jpeg, picture
 from ..samples import file_of, with_orientation
@@ -149,9 +150,7 @@ def test_one_image_in_worker_processes(start: str) -> None:
     options = {"batch_size": 2, "num_workers": 2, "collate_fn": list}
     loader = data.DataLoader(Decoding(files), multiprocessing_context=start, **options)
     images = [image for batch in loader for image in batch]
-    assert len(images) == len(files)
-    for image, one in zip(images, expected, strict=True):
-        np.testing.assert_array_equal(image, one)
+    assert_same(images, expected)
 
 
 def test_all_bad_sources_are_in_one_error() -> None:

@@ -281,8 +281,7 @@ def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None
             few = gi.uniform_temporal_subsample(batch, count)
             assert few.frames == count
             expected = [whole[3 * k + frame] for k in range(len(rows)) for frame in numbers]
-            for one, other in zip(gi.horizontal_flip(few), expected, strict=True):
-                np.testing.assert_array_equal(one[:, ::-1], other)
+            assert_same([image[:, ::-1] for image in gi.horizontal_flip(few)], expected)
         assert sorted(few.errors) == sorted(whole.errors) == [rows.index(2)]
     with pytest.raises(ValueError, match=r"frames is 4, but the batch has 4 clips of 3 frames"):
         gi.uniform_temporal_subsample(x, 2, frames=4)
