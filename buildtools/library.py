@@ -4,7 +4,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
@@ -89,16 +88,9 @@ def _divided(source: Source, count: int) -> list[Source]:
 
 def code_size(*functions: Any) -> int:
     """Bytes of byte code of functions and of all that they call: about what compiling them takes."""
-    sizes: dict[int, int] = {}
-    pending = [*functions]
-    while pending:
-        function = pending.pop()
-        function = getattr(function, "py_func", None) or getattr(function, "_defn", None) or function
-        if isinstance(function, FunctionType) and id(function) not in sizes:
-            sizes[id(function)] = len(function.__code__.co_code)
-            pending += [function.__globals__.get(name) for name in function.__code__.co_names]
-            pending += [cell.cell_contents for cell in function.__closure__ or ()]
-    return sum(sizes.values())
+    from gpuimg.kernels.compiled import called_by
+
+    return sum(len(one.__code__.co_code) for one in called_by(*functions))
 
 
 def _compile(source: Source) -> tuple[list[Compiled], list[str]]:

@@ -32,6 +32,7 @@ from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]
 _ENDING = ".kernel"
+_MADE = "_made"  # at the end of the names of functions that were made by others
 _compiling = threading.RLock()
 
 
@@ -139,6 +140,33 @@ def is_cacheable(obj: Any, seen: set[int] | None = None) -> bool:
     return isinstance(obj, _PLAIN)
 
 
+def called_by(*functions: Any) -> list[FunctionType]:
+    """Return functions and all of this package that they call."""
+    found: dict[int, FunctionType] = {}
+    pending = [*functions]
+    while pending:
+        function = pending.pop()
+        function = getattr(function, "py_func", None) or getattr(function, "_defn", None) or function
+        if isinstance(function, FunctionType) and id(function) not in found:
+            found[id(function)] = function
+            pending += [function.__globals__.get(name) for name in function.__code__.co_names]
+            pending += [cell.cell_contents for cell in function.__closure__ or ()]
+    return list(found.values())
+
+
+def name_made_functions(function: Any) -> None:
+    """Give each function that was made by another one, among those that are called, a name of its own.
+
+    Numba makes the symbol of its code of the place in the source, which those share, and of a number that counts the
+    functions of a process. So files of two processes would have one symbol for different code, and a process that reads
+    both uses the first one for either.
+    """
+    for one in called_by(function):
+        is_made = one.__closure__ or not one.__module__  # of variables of the other one, or of text
+        if is_made and not one.__qualname__.endswith(_MADE):
+            one.__qualname__ += f"_{fingerprint(one)[:16]}{_MADE}"
+
+
 # -- cached files ------------------------------------------------------------------------------------------------------
 
 
@@ -156,12 +184,15 @@ class DiskCache:
         self._options = [part for item in options.items() for part in item]
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the compiled function, or None where no file can be used."""
+        """Return the compiled function, or None where no file can be used: it is then compiled."""
         target.refresh()
-        return disk.read(
+        found = disk.read(
             self._file_name(signature, target.codegen()),
             lambda content: compiler.CompileResult._rebuild(target, *pickle.loads(content)),
         )
+        if found is None:
+            name_made_functions(self._function)
+        return found
 
     def has(self, signature: Any) -> bool:
         """Return True where a file has the function, whether or not it can be used."""
@@ -175,7 +206,7 @@ class DiskCache:
 
     def _file_name(self, signature: Any, codegen: Any) -> str:
         checked = numba.config.BOUNDSCHECK
-        machine = (sys.version, numba.__version__, llvmlite.__version__, codegen.magic_tuple(), checked)
+        machine = (sys.version, numba.__version__, llvmlite.__version__, codegen.magic_tuple(), checked, _MADE)
         types = hashlib.sha256(repr((machine, str(signature))).encode()).hexdigest()[:12]
         return f"{self._name}-{types}-{self._fingerprint[:24]}{_ENDING}"
 

@@ -91,6 +91,55 @@ def test_fingerprint_covers_all_that_is_called() -> None:
     assert len({fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}) == 4
 
 
+def test_different_code_has_different_symbols() -> None:
+    """Also in files of different processes: Numba's symbols are of modules and names, and numbers that are the same."""
+    compiled.import_all()
+    found: dict[Any, set[str]] = {}
+    for one in (*compiled.NativeFunction.all, *compiled.ENTRANCES):
+        compiled.name_made_functions(one.function)
+        for called in compiled.called_by(one.function):
+            found.setdefault((called.__module__, called.__qualname__), set()).add(fingerprint(called))
+    assert len(found) > 500
+    assert {name: codes for name, codes in found.items() if len(codes) > 1} == {}
+
+
+RESIZE = """
+import numba, numpy as np, sys
+import gpuimg as gi
+from PIL import Image
+from gpuimg.kernels import exact
+from gpuimg.kernels.cpu import exact as loops, weights
+
+sys.executable = "none"  # all is compiled here, in this order
+
+def lay():
+    axes = np.zeros(1, exact.AXIS)
+    axes["size"], axes["out"], axes["filter"], axes["most"] = 16, 7, 4, 12
+    weights.lay_axes(axes, np.zeros(200, np.int32), np.zeros(200))
+
+def others():  # as many as give the linear filter the number that the cubic one has
+    for k in range(5):
+        numba.njit(lambda x: x)(1)
+
+def resize():
+    assert loops.RESIZE_FUNCTION.address
+    x = np.arange(768, dtype=np.uint8).reshape(16, 16, 3) * 7
+    found = gi.resize([x], (7, 9), "bicubic", exact="pillow").compute()[0]
+    expected = Image.fromarray(x).resize((9, 7), Image.Resampling.BICUBIC)
+    print(np.abs(found.astype(int) - np.asarray(expected)).max())
+
+for step in STEPS:
+    step()
+"""
+
+
+def test_files_of_several_processes(python: Forks, tmp_path: Path) -> None:
+    """In a process that reads both, each loop runs its own code: one had the other's filter."""
+    for steps in ("resize", "others, lay", "lay, resize"):
+        printed = run(python, RESIZE.replace("STEPS", f"[{steps}]"), tmp_path)
+    assert printed == "0"
+
+
 def test_fingerprint_covers_arrays() -> None:
     """Whose text NumPy shortens: to its ends, and to eight digits."""
     long, fine = np.arange(2000), np.full(3, 0.1)
