@@ -330,12 +330,9 @@ def _most_unpacked(data: bytes) -> int:
     return _MOST_TIMES * len(data) + _SOME
 
 
-def _grid(header: Any) -> tuple[int, int, int]:
+def _grid(header: Any) -> list[int]:
     """Return MCU rows, MCUs of a row, and blocks of an MCU."""
-    single = header["components"] == 1
-    across, down = (1, 1) if single else divmod(int(header["sampling"][0]), 16)
-    rows, columns = -(-int(header["height"]) // (8 * down)), -(-int(header["width"]) // (8 * across))
-    return rows, columns, 1 if single else across * down + 2
+    return [int(header[field]) for field in ("rows", "columns", "per")]
 
 
 def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:

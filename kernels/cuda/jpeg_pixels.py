@@ -6,7 +6,7 @@
 import numpy as np
 from numba import cuda, types
 
-from ..jpeg.formulas import inverse, limited, mixed, rgb_of, short
+from ..jpeg.formulas import divided, inverse, limited, mixed, rgb_of, short
 from ..jpeg.frame import FULL
 from ..jpeg.idct import FIRST, SECOND
 from ..jpeg.layout import GRAY, YCBCR
@@ -61,9 +61,8 @@ def place_of_block(words, record, block):
     luma = i32(across * down)
     component = i32(0)
     if j < luma:
-        line = i32(j >> 1) if across == 2 else j
-        column = i32(column * across + (j - line * across))
-        row = i32(row * down + line)
+        line, left = divided(j, across)
+        column, row = i32(column * across + left), i32(row * down + line)
     else:
         component = i32(j - luma + 1)
     return component, column, row
@@ -258,7 +257,7 @@ def colors(words, images, planes, channels, out):
     else:
         begin, stride = word(words, record, _BLUE + IN_PLANE.begin), word(words, record, _BLUE + IN_PLANE.stride)
         size = i32(word(words, record, _RED + IN_PLANE.begin) - begin)
-        across, down = word(words, record, IN_IMAGE.halved), word(words, record, IN_IMAGE.halved + 1)
+        across, down = word(words, record, IN_IMAGE.factors), word(words, record, IN_IMAGE.factors + 1)
         column, row = x, y
         # Of a halved axis the sample that the quad is in, with its neighbors up to the ends of the window or the image;
         # of others the first one twice, and the second one. Pixels of the region need nothing beyond the window.

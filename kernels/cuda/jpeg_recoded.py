@@ -17,6 +17,7 @@ from ..jpeg.upload import IN_IMAGE, IN_SCAN, SAMPLES, SCAN_WORDS
 from ..scalar import i32, scalar, u32, u64, up, word
 from .jpeg_codes import refilled, stream_at, value_of
 from .jpeg_find import summed
+from .jpeg_pixels import quotient
 
 _ALL = 0xFFFFFFFF
 _LAST = 31  # lane of a warp
@@ -319,7 +320,8 @@ def _read_values(words, begin, dc, signs, plane, symbols, record, first, rows, l
             to, used, count, block = i32(to + _RUNS * luma), i32(0), chroma, i32(0)
         above, y = i32(0), i32(0)
         while y < v * rows:
-            line = i32(place + i32(i32(y >> (v - 1)) * i32(columns * per)) + i32((y & (v - 1)) * h))
+            row = quotient(y, v)
+            line = i32(place + i32(row * i32(columns * per)) + i32(i32(y - row * v) * h))
             before, first_x = above, i32(0)
             while first_x < h * columns:
                 x = i32(first_x + lane)

@@ -13,6 +13,7 @@ from ..jpeg.formulas import (
     HALF_SECOND,
     QUARTER_FIRST,
     QUARTER_SECOND,
+    divided,
     inverse_eighth,
     inverse_half,
     inverse_quarter,
@@ -128,10 +129,10 @@ def reduced_dct(words, images, coefficients, planes):
         )
         _store(planes, at, o0)
         _store(planes, i32(at + 1), o1)
-    elif side == 1 and x < 4:  # a thread for each copy
+    elif side == 1:  # a thread for each copy
         wide, high = copies(words, record, component, block_column, block_row)
-        dx, dy = x & i32(1), i32(x >> 1)
-        if dx < wide and dy < high:
+        dy, dx = divided(x, wide)
+        if dy < high:
             to_x, to_y = place_of_sample(words, record, component, block_column, block_row)
             value = inverse_eighth(i32(coefficients[up(start)]), word(words, steps, 0))
             _store(planes, i32(plane + i32(to_y + dy) * stride + to_x + dx), value)

@@ -13,7 +13,7 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, records_in, shorts_in
 from ..lang import from_dtype, types
 from ..scalar import loop
-from .frame import MCU, MOST_BLOCKS, blocks_of_mcu, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, MCU_SIDE, MOST_BLOCKS, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, decode_mcus, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, REQUEST, STATUS, TABLE, TABLES
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
@@ -24,8 +24,6 @@ i64 = np.int64
 # Values of an argument of decode_mcus; not literals, for each of which Numba would compile a variant.
 _SKIPPED, _STORED = i64(0), i64(1)
 
-_MCU_SIDE = 16  # pixels, of the largest
-
 #: The first part of the scratch, whose size does not depend on the image's width.
 _WORK: Final = np.dtype([("stream", STREAM), ("mcu", MCU), ("shape", SHAPE)], align=True)
 _WORK_BYTES: Final = _WORK.itemsize
@@ -34,10 +32,10 @@ _work_in = records_in(_WORK)
 
 def work_bytes(width: int) -> int:
     """Return the bytes of scratch that images of up to ``width`` columns need."""
-    # An upper bound for every sampling, so the columns are those of the widest row of MCUs, and blocks those of 4:2:0
-    # in each 8 columns. _decode_rows takes the parts in its own order.
-    columns = width + _MCU_SIDE
-    planes = (2 * _MCU_SIDE * 3 + 2) * (columns + 2 * PAD)  # two MCU rows of three components
+    # An upper bound for every sampling, so the columns are those of the widest row of MCUs, and blocks those of the
+    # largest MCU in each 8 columns. _decode_rows takes the parts in its own order.
+    columns = width + MCU_SIDE
+    planes = (2 * MCU_SIDE * 3 + 2) * (columns + 2 * PAD)  # two MCU rows of three components
     coefficients = (columns // 8) * MOST_BLOCKS * 64 * 2
     sums = 2 * 2 * (columns + 2 * PAD)  # int16, of two components
     return _WORK_BYTES + planes + coefficients + columns // 8 * MOST_BLOCKS + sums + 3 * 64 * 2 + 1024
@@ -48,15 +46,15 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     """Decode the requested region up to the first error; return the result."""
     region, scale, channels = request.region, request.scale, request.channels
     single = header.components == 1
-    rows, total = grid(header)  # MCU rows, and MCUs in a row, of the whole image
-    first, end, top, bottom = mcus_of(header, scale, region, rows, total)
+    rows, total = header.rows, header.columns
+    first, end, top, bottom = mcus_of(header, scale, region)
     columns = end - first  # MCUs of a row that are decoded
 
     # The scratch holds coefficients of one MCU row, and planes of two: chroma is interpolated between their rows.
     # Arrays of int16 come first, so that they are aligned; every size so far is a multiple of 2.
     work = _work_in(memory, 0, 1)[0]
     stream, mcu, shape = work.stream, work.mcu, work.shape
-    per = blocks_of_mcu(header)
+    per = header.per
     at = _WORK_BYTES
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += columns * per * 128
@@ -104,8 +102,7 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     out = array_at(out_, region_bytes(region, request.channels))
     tables = array_at(tables_, TABLES)
     memory = array_at(work_, work_size)
-    rows, _ = grid(header)
-    status.result, status.row, status.rows = BAD_TABLE, 0, rows
+    status.result, status.row, status.rows = BAD_TABLE, 0, header.rows
     if build_tables(data, header, tables):
         status.result = _decode_rows(header, data, request, out, tables, memory, status)
 

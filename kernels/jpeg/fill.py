@@ -12,7 +12,7 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at, copy, records_in
 from ..scalar import loop, up
 from . import upload
-from .frame import FULL, blocks_of_mcu, chroma_side, factors, grid, list_blocks, scaled
+from .frame import FULL, chroma_factors, chroma_side, list_blocks, scaled
 from .huffman import next_marker
 from .layout import GRAY, LONGEST
 from .recoded import segment_range
@@ -22,7 +22,6 @@ from .segments import (
     RECORDS,
     REFUSED,
     TAKEN,
-    halved,
     has_whole,
     is_needed,
     place_of_table,
@@ -89,10 +88,9 @@ def _set_segment(segment, word, shift, end, slack, block, blocks, i):
 @loop
 def _copy_intervals(i, data, header, region, image, out, segments):
     """Copy the bytes of the needed restart intervals, and fill them in as segments; return whether all were found."""
-    rows, columns = grid(header)
+    columns, per = header.columns, header.per
     first_interval, last, first, end = wanted_intervals(header, image.scale, region)
-    size, total = header.restart, rows * columns  # MCUs of an interval, and of the image
-    per = blocks_of_mcu(header)
+    size, total = header.restart, header.rows * columns  # MCUs of an interval, and of the image
     begin = header.scan
     for _ in range(first_interval):
         begin = next_marker(data, begin) + 2
@@ -127,14 +125,14 @@ def _copy_scan(data, header, image, totals, out, scan):
     scan.set = totals.set_word + image.set * upload.SET_WORDS
     scan.word, scan.end = image.word, 8 * at
     scan.found = totals.words + image.first_found * upload.SEGMENT_WORDS
-    scan.skip = image.top * grid(header)[1] * blocks_of_mcu(header)
+    scan.skip = image.top * header.columns * header.per
 
 
 @loop
 def _copy_recoded(data, header, image, totals, out, scan):
     """Copy the ends of a recoded file's segments, and the segments that are uploaded."""
     # Whatever these bytes are by now: the kernel checks that segments lie in what was copied, and their checksums.
-    rows, _ = grid(header)
+    rows = header.rows
     start, _ = segment_range(data, header, rows, image.each, image.top // image.each)
     _, stop = segment_range(data, header, rows, image.each, -(-image.bottom // image.each) - 1)
     ends = 4 * image.total
@@ -205,24 +203,24 @@ def _bias(across, down, x, y):
 @loop
 def _write_image(data, header, region, image, channels, place, out):
     """Fill in an image's record; ``place`` is of :func:`write_segments`."""
-    across, down = factors(header)
-    scale = image.scale
+    across, down, scale = header.across[0], header.down[0], image.scale
     out.first_block = image.first_block
     out.whole = image.blocks if has_whole(header, scale) else 0
     out.reduced = image.blocks if scale < FULL else 0
-    out.per = blocks_of_mcu(header)
+    out.per = header.per
     out.across, out.down = across, down
-    out.columns, out.rows = grid(header)[1], image.bottom - image.top
+    out.columns, out.rows = header.columns, image.bottom - image.top
     width, height = scale * across * out.columns, scale * down * out.rows
     stride, lines = width + (width & 1), height + (height & 1)  # whole quads: at 1/8 blocks at the end are repeated
-    wide, high = halved(header, scale)
+    # Blocks that are single samples are not interpolated: the kernel repeats them.
+    wide, high = chroma_factors(header, scale) if scale > 1 else (i64(1), i64(1))
     begin = image.first_block * upload.SAMPLES
     for c in range(3):
         plane, factor = out.planes[c], (wide, high) if c else (i64(1), i64(1))
         plane.begin, plane.stride = begin, stride // factor[0]
         plane.side = chroma_side(header, scale) if c else scale
         begin += plane.stride * (lines // factor[1])
-    out.halved[0], out.halved[1] = wide, high
+    out.factors[0], out.factors[1] = wide, high
     top = scale * down * image.top
     # Samples of chroma that are padding do not count.
     out.last_column = min((scaled(header.width, scale) - 1) // wide, width // wide - 1)

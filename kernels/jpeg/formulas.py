@@ -269,7 +269,13 @@ def may_follow(n, question):
 
 
 @scalar
+def divided(k, factor):
+    """Return the quotient and the remainder of a number by a sampling factor, which is 1, 2 or 4."""
+    return k >> (factor >> 1), k & (factor - 1)
+
+
+@scalar
 def place_in_row(k, across, per, place):
     """Return the place in an MCU row of block ``k`` of a row of blocks, ``across`` of them to each MCU of ``per``."""
-    shift = across - 1  # 0 or 1
-    return place + (k >> shift) * per + (k & shift)
+    mcu, block = divided(k, across)
+    return place + mcu * per + block

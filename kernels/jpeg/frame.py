@@ -8,8 +8,10 @@ from ..scalar import loop
 
 i64 = np.int64
 
-MOST_BLOCKS: Final = 6  # of the largest MCU, that of 4:2:0
+MOST_BLOCKS: Final = 6  # of the largest MCU, that of 4:2:0,
+MCU_SIDE: Final = 16  # and its pixels across and down
 FULL: Final = 8  # the scale of the image at full size, in eighths: pixels of a side of a block
+_NARROWEST = 5  # columns from which on libjpeg interpolates between columns of chroma
 
 #: The blocks of an MCU, in the order of the file: the component and the Huffman tables of each.
 MCU: Final = np.dtype(
@@ -24,26 +26,38 @@ MCU: Final = np.dtype(
 
 
 @loop
-def factors(header):
-    """Return the subsampling of chroma, across and down, each 1 or 2; also the blocks of luma in an MCU."""
-    if header.components == 1:  # an MCU of one component is a block, whatever its factors are
-        return i64(1), i64(1)
-    return header.sampling[0] >> 4, header.sampling[0] & 15
-
-
-@loop
-def blocks_of_mcu(header):
-    """Return the number of blocks in an MCU, of an image of 1 or 3 components."""
-    across, down = factors(header)
-    return across * down + header.components - 1
+def set_frame(header):
+    """Fill in what follows from the size and the sampling factors of an image of 1 or 3 components."""
+    per = 0
+    for c in range(header.components):
+        factors = header.sampling[c] if header.components > 1 else 0x11  # then they have no effect
+        across, down = factors >> 4, factors & 15
+        header.across[c], header.down[c], header.first_block[c] = across, down, per
+        per += across * down
+    header.per = per
+    # Luma has the largest factors, chroma's are 1.
+    header.rows = -(-header.height // (8 * header.down[0]))
+    header.columns = -(-header.width // (8 * header.across[0]))
 
 
 @loop
 def chroma_side(header, scale):
     """Return the side in pixels of a decoded block of chroma, where that of luma is ``scale``."""
     # As libjpeg: a reduced image of 4:2:0 gets chroma from blocks of twice the side, which then needs no upsampling.
-    across, down = factors(header)
-    return 2 * scale if across == 2 and down == 2 and scale < FULL else scale
+    return scale * min(header.across[0], header.down[0], FULL // scale)
+
+
+@loop
+def chroma_factors(header, scale):
+    """Return the columns and rows of luma for one of chroma in the planes of a decoded image."""
+    larger = chroma_side(header, scale) // scale
+    return header.across[0] // larger, header.down[0] // larger
+
+
+@loop
+def is_too_narrow(header, scale):
+    """Return whether chroma has so few columns that libjpeg repeats them rather than interpolates between them."""
+    return chroma_factors(header, scale)[0] > 1 and scaled(header.width, scale) < _NARROWEST
 
 
 @loop
@@ -53,23 +67,13 @@ def scaled(size, scale):
 
 
 @loop
-def grid(header):
-    """Return the number of MCU rows, and of MCUs in a row."""
-    across, down = factors(header)
-    return -(-header.height // (8 * down)), -(-header.width // (8 * across))
-
-
-@loop
 def list_blocks(header, mcu):
     """Fill in the blocks of an MCU: those of luma, row by row, then one of each other component."""
-    across, down = factors(header)
-    blocks = 0
+    mcu.blocks = header.per
     for c in range(header.components):
-        for _ in range(across * down if c == 0 else 1):
-            mcu.component[blocks] = c
-            mcu.dc_table[blocks], mcu.ac_table[blocks] = header.dc_table[c], header.ac_table[c]
-            blocks += 1
-    mcu.blocks = blocks
+        for block in range(header.first_block[c], header.first_block[c] + header.across[c] * header.down[c]):
+            mcu.component[block] = c
+            mcu.dc_table[block], mcu.ac_table[block] = header.dc_table[c], header.ac_table[c]
 
 
 @loop
@@ -79,7 +83,7 @@ def _mcu_range(low, high, blocks, factor, side, count):
     ``blocks`` are those of luma in an MCU, ``factor`` is by how much chroma is upsampled, ``side`` the pixels of a
     block.
     """
-    if factor == 1:
+    if factor != 2:  # nothing is interpolated
         return low // (side * blocks), (high - 1) // (side * blocks) + 1
     # Pixel x lies between chroma samples (x - 1) >> 1 and (x + 1) >> 1: the one it is in, and its nearer neighbor. Of
     # the first pixel the left one counts, of the last pixel, high - 1, the right one.
@@ -89,13 +93,11 @@ def _mcu_range(low, high, blocks, factor, side, count):
 
 
 @loop
-def mcus_of(header, scale, region, rows, columns):
+def mcus_of(header, scale, region):
     """Return the MCU columns, first and end, and MCU rows, first and end, that a region needs."""
-    across, down = factors(header)
-    # Where chroma blocks come out larger than luma's, nothing is upsampled and no neighbor is needed.
-    finer = chroma_side(header, scale) == scale
-    first, end = _mcu_range(region[0], region[2], across, across if finer else i64(1), scale, columns)
-    top, bottom = _mcu_range(region[1], region[3], down, down if finer else i64(1), scale, rows)
+    wide, high = chroma_factors(header, scale)
+    first, end = _mcu_range(region[0], region[2], header.across[0], wide, scale, header.columns)
+    top, bottom = _mcu_range(region[1], region[3], header.down[0], high, scale, header.rows)
     return first, end, top, bottom
 
 

@@ -12,7 +12,7 @@ from ..cpu.intrinsics import address_of, bytes_at, load_bytes
 from ..scalar import loop
 from .books import SETS
 from .checksum import checksum
-from .frame import blocks_of_mcu, grid
+from .frame import FULL, is_too_narrow, set_frame
 from .layout import (
     BASELINE,
     FOR_PILLOW,
@@ -41,7 +41,6 @@ _IFD = 13  # the last of the types of TIFF 6.0 and its supplements
 _ENTRY = 12  # bytes of an entry of a TIFF directory: tag 2, type 2, count 4, and 4 of the value or its offset
 _BITS = 8  # of a sample
 _LARGEST = 4  # sampling factor that T.81 allows
-_NARROWEST = 5  # columns from which on libjpeg's smooth upsampling applies to an image of 4:2:x
 _PROGRESSIVE_PROCESS = 2  # in a frame header's marker
 _TAIL = 1 << 16  # bytes at the end in which the end-of-image marker is looked for: cameras append other data
 
@@ -171,9 +170,7 @@ def _sampling_is_ours(header):
     if header.sampling[1] != 0x11 or header.sampling[2] != 0x11:
         return False
     luma = header.sampling[0]
-    if luma == 0x21 or luma == 0x22:
-        return header.width >= _NARROWEST and header.color == YCBCR
-    return luma == 0x11 or (luma == 0x12 and header.color == YCBCR)
+    return luma == 0x11 or (header.color == YCBCR and (luma == 0x12 or luma == 0x21 or luma == 0x22))
 
 
 @loop
@@ -307,9 +304,11 @@ def _read(data, first, header, places):
     header.color = _color_of(data, frame, components, jfif, adobe)
     if not _sampling_is_ours(header) or not _find_quant(data, frame, places, header):
         return
+    set_frame(header)
+    if is_too_narrow(header, i64(FULL)):
+        return
     if header.process == _PROGRESSIVE_PROCESS:
-        rows, columns = grid(header)
-        if header.whole and rows * columns * blocks_of_mcu(header) <= KEPT_BLOCKS:
+        if header.whole and header.rows * header.columns * header.per <= KEPT_BLOCKS:
             header.kind = PROGRESSIVE
     elif _scan_is_ours(data, frame, at + 2, first == 0, header):
         header.kind = BASELINE
@@ -332,8 +331,7 @@ def is_recoded(data):
 @loop
 def read_head(header, data):
     """Return MCU rows of a segment, 0 for a damaged file, its sets of tables, and the blocks of an MCU row."""
-    rows, columns = grid(header)
-    blocks = columns * blocks_of_mcu(header)
+    rows, blocks = header.rows, header.columns * header.per
     each = min(i64(data[RECODED_HEAD - 4]), rows)
     luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
     if (each > 1 and each * blocks > SEGMENT_BLOCKS) or max(luma, chroma) >= SETS:

@@ -27,6 +27,13 @@ HEADER: Final = np.dtype(
         ("whole", "<i8"),  # 1 where the last bytes hold an end-of-image marker; 0 for a truncated file
         ("frame", "<i8"),  # place of the length field of the frame header,
         ("scan_header", "<i8"),  # and of that of the first scan's header
+        # What follows from the sampling factors, where the kind is BASELINE, PROGRESSIVE or RECODED:
+        ("across", "<i8", 3),  # of each component: its blocks in an MCU, across and down,
+        ("down", "<i8", 3),
+        ("first_block", "<i8", 3),  # and the index of the first of them in the MCU
+        ("per", "<i8"),  # blocks of an MCU
+        ("rows", "<i8"),  # MCU rows of the image,
+        ("columns", "<i8"),  # and MCUs of a row
     ],
     align=True,
 )

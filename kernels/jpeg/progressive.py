@@ -13,7 +13,7 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import array_at, bytes_at, longs_in, records_in, shorts_in
 from ..scalar import loop
 from .decode import DECODER
-from .frame import MCU, blocks_of_mcu, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, chroma_side, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
 from .layout import DONE, IRREGULAR, TABLES
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
@@ -37,39 +37,27 @@ _DC_PLACE = u64(1 << 63)  # of a mask
 
 def coefficient_bytes(header: Any) -> int:
     """Return the bytes of scratch that an image of a progressive HEADER needs in addition to one that is not."""
-    across, down = (1, 1) if header["components"] == 1 else divmod(int(header["sampling"][0]), 16)
-    blocks = 1 if header["components"] == 1 else across * down + 2
-    mcus = -(-int(header["width"]) // (8 * across)) * -(-int(header["height"]) // (8 * down))
-    return _WORK_BYTES + (mcus * blocks + 1) * _BLOCK_BYTES
+    return _WORK_BYTES + (header["rows"] * header["columns"] * header["per"] + 1) * _BLOCK_BYTES
 
 
 @loop
 def _set_grid(header, scan, part):
     """Fill in a scan's blocks; return the rows and columns of its MCUs, and how many of the rows an MCU row has."""
-    across, down = factors(header)
-    rows, columns = grid(header)
-    part.offsets[0] = 0
-    if scan.components > 1:  # interleaved: the MCUs are those of the image, less the other components
-        blocks = 0
-        for k in range(scan.components):
-            c = scan.component[k]
-            for j in range(across * down if c == 0 else 1):
-                part.offsets[blocks] = j + (across * down + c - 1 if c else 0)
-                part.predictor[blocks] = k
-                blocks += 1
-        part.blocks = blocks
-        part.wide = 0
-        return rows, columns, i64(1)
-    # Of one component: each block is an MCU, and those that only fill up the image's MCUs are left out.
+    part.blocks = 0
+    for k in range(scan.components):
+        c = scan.component[k]
+        for j in range(header.across[c] * header.down[c]):
+            part.offsets[part.blocks] = header.first_block[c] + j
+            part.predictor[part.blocks] = k
+            part.blocks += 1
     c = scan.component[0]
-    part.blocks = 1
-    part.predictor[0] = 0
-    if c == 0:
-        part.wide = across - 1
-        return -(-header.height // 8), -(-header.width // 8), down
-    part.offsets[0] = across * down + c - 1
-    part.wide = 0
-    return rows, columns, i64(1)
+    if scan.components == 1:  # each block is an MCU
+        part.blocks, part.across = 1, header.across[c]
+        if c == 0:  # those that only fill up the image's MCUs are left out
+            return -(-header.height // 8), -(-header.width // 8), header.down[c]
+    else:  # the MCUs are those of the image, less the other components
+        part.across = 1
+    return header.rows, header.columns, i64(1)
 
 
 @loop
@@ -77,16 +65,15 @@ def _decode_rows(data, header, scan, limits, tables, work, coefficients, masks):
     """Decode a scan up to the last MCU row of the region; return whether it is as it should be."""
     first, end, top, bottom = limits
     stream, part, codes = work.stream, work.part, work.codes
-    _, total = grid(header)
+    total = header.columns
     rows, columns, down = _set_grid(header, scan, part)
-    across = part.wide + 1
     part.run = 0
     begin(data, scan.start, scan.restart, stream)
     stream.marker = 0
     wanted = min(rows, bottom * down)
     for y in range(wanted):
         row = y // down
-        part.block = row * total * part.per + (y % down) * across
+        part.block = row * total * part.per + (y % down) * part.across
         part.low, part.high = (first, end) if row >= top else (i64(0), i64(0))
         x = i64(0)
         while x < columns:
@@ -145,10 +132,9 @@ def decode_scans(data, header, limits, scale, channels, tables, memory):
     the byte of scratch after them.
     """
     first, end, top, bottom = limits
-    _, total = grid(header)
+    total, per = header.columns, header.per
     work = _work_in(memory, 0, 1)[0]
     count = list_scans(data, header, work.scans)
-    per = blocks_of_mcu(header)
     at = _WORK_BYTES
     masks = longs_in(memory, at, bottom * total * per)
     at += 8 * masks.size
@@ -175,13 +161,12 @@ def decode_scans(data, header, limits, scale, channels, tables, memory):
 @loop
 def _decode_region(data, header, request, out, tables, memory, status):
     """Decode the requested region; return whether the file is as it should be."""
-    rows, total = grid(header)
-    first, end, top, bottom = limits = mcus_of(header, request.scale, request.region, rows, total)
+    total, per = header.columns, header.per
+    first, end, top, bottom = limits = mcus_of(header, request.scale, request.region)
     columns = end - first
     good, coefficients, masks, at = decode_scans(data, header, limits, request.scale, request.channels, tables, memory)
     if not good:
         return False
-    per = blocks_of_mcu(header)
     work = _work_in(memory, 0, 1)[0]
     mcu, shape = work.mcu, work.shape
     list_blocks(header, mcu)
@@ -204,7 +189,7 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     region, data = request.region, bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(region, request.channels))
     status.row = 0
-    status.rows, _ = grid(header)
+    status.rows = header.rows
     tables, memory = array_at(tables_, TABLES), array_at(work_, work_size)
     status.result = DONE if _decode_region(data, header, request, out, tables, memory, status) else IRREGULAR
 

@@ -11,8 +11,8 @@ from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .checksum import checksum
 from .deposit import extract
-from .formulas import length_at, width_of
-from .frame import FULL, MCU, blocks_of_mcu, factors, grid, list_blocks
+from .formulas import length_at, place_in_row, width_of
+from .frame import FULL, MCU, list_blocks
 from .huffman import STREAM, begin, decode_mcus
 from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, SHORT_LENGTH, STREAMS, SUM_BYTES, TABLE, TABLES
 from .progressive import decode_scans
@@ -113,20 +113,17 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
     ``ends`` has where symbols of each table are listed, and is moved to their ends.
     """
     symbols, values, planes, bits = lists
-    across, down = factors(header)
-    _, columns = grid(header)
-    per = blocks_of_mcu(header)
+    columns, per = header.columns, header.per
     bit, n = 8 * at, i64(0)
     for c in range(header.components):
-        h, v = (across, down) if c == 0 else (i64(1), i64(1))
-        place = i64(0) if c == 0 else across * down + c - 1
+        h, v = header.across[c], header.down[c]
         book = 9 if c else 0
         above = i64(0)
         for y in range(rows * v):
             before = above
-            row = (y // v) * columns * per + place + (y % v) * h
+            row = (y // v) * columns * per + header.first_block[c] + (y % v) * h
             for x in range(columns * h):
-                block = up(64 * (row + (x >> (h - 1)) * per + (x & (h - 1))))
+                block = up(64 * place_in_row(x, h, per, row))
                 dc = i64(coefficients[block])
                 size = _size(dc - before)
                 if size > _LARGEST_DC:
@@ -177,7 +174,7 @@ def list_segments(headers, data, each, tables, memory, numbers, lasts, planes, s
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
     stream, mcu = work.stream, work.mcu
-    rows, columns = grid(header)
+    rows, columns = header.rows, header.columns
     if not build_tables(data, header, tables):
         return i64(-BAD_TABLE)
     list_blocks(header, mcu)
@@ -185,8 +182,7 @@ def list_segments(headers, data, each, tables, memory, numbers, lasts, planes, s
     stream.marker = 0
     stream.skips = 0
     reader = stream, mcu, tables, ZIGZAG
-    across, down = factors(header)
-    luma, blocks = across * down * columns, mcu.blocks * columns  # of an MCU row
+    luma, blocks = header.across[0] * header.down[0] * columns, mcu.blocks * columns  # of an MCU row
     coefficients, values = numbers[: 64 * each * blocks], numbers[64 * each * blocks :]
     at = i64(0)
     symbol = i64(0)
@@ -387,14 +383,16 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
-    writer, interval = work.writer, originals[0].restart
-    rows, columns = grid(header)
-    if header.components != originals[0].components or (rows, columns) != grid(originals[0]):
+    first, rows, columns = originals[0], header.rows, header.columns
+    writer, interval = work.writer, first.restart
+    if header.components != first.components or (rows, columns) != (first.rows, first.columns):
         return i64(UNFIT)  # blocks of one would be written in the order of the other
-    if factors(header) != factors(originals[0]) or not build_tables(original, originals[0], tables):
+    if header.across[0] != first.across[0] or header.down[0] != first.down[0]:
+        return i64(UNFIT)
+    if not build_tables(original, first, tables):
         return i64(UNFIT)
     _list_codes(tables, codes)
-    list_blocks(originals[0], work.mcu)
+    list_blocks(first, work.mcu)
     writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, interval
     for c in range(3):
         writer.predictors[c] = 0

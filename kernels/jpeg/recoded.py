@@ -19,7 +19,7 @@ from .checksum import checksum
 from .decode import DECODER
 from .deposit import deposit
 from .formulas import is_size, is_spare, length_at, length_of, may_follow, place_in_row, width_of
-from .frame import MCU, blocks_of_mcu, factors, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, MCU_SIDE, MOST_BLOCKS, list_blocks, mcus_of, region_bytes
 from .headers import read_head
 from .layout import BAD_SEGMENT, DONE, LEVELS, PLANES, SEGMENT_BLOCKS, SEGMENT_BYTES, STREAMS, SUM_BYTES
 from .rows import SHAPE, finish_row, room_for_rows
@@ -64,7 +64,7 @@ _END_BYTES = 8192
 
 def list_bytes(width: int) -> int:
     """Return the bytes of scratch that images of ``width`` columns need in addition to those of a baseline file."""
-    blocks = max(SEGMENT_BLOCKS, (width + 15) // 8 * 6)
+    blocks = max(SEGMENT_BLOCKS, (width + MCU_SIDE - 1) // 8 * MOST_BLOCKS)
     return _WORK_BYTES + _LIST_BYTES * blocks + _END_BYTES
 
 
@@ -257,8 +257,7 @@ def _luma_end(n):
 def open_segment(data, start, stop, header, rows, state, lists, books):
     """Decode a segment of ``rows`` MCU rows to masks, DC coefficients and values; return whether it is undamaged."""
     segment, symbols, sizes, runs, masks, dcs, values = lists
-    across, down = factors(header)
-    _, columns = grid(header)
+    across, down, columns = header.across[0], header.down[0], header.columns
     luma = rows * columns * across * down
     one = rows * columns if header.components > 1 else i64(0)  # blocks of a component of chroma
     size = stop - start
@@ -333,16 +332,14 @@ def _put_blocks(masks, dcs, block, n, across, values, value, coefficients, lasts
 def put_row(header, state, first, end, lists, coefficients, lasts):
     """Write the coefficients of the next MCU row of a segment, MCU by MCU, from column ``first`` to ``end``."""
     _, _, _, _, masks, dcs, values = lists
-    across, down = factors(header)
-    _, columns = grid(header)
-    per = blocks_of_mcu(header)
+    columns, per = header.columns, header.per
     for c in range(header.components):
-        h, v = (across, down) if c == 0 else (i64(1), i64(1))
+        h, v = header.across[c], header.down[c]
         block, value = state.block[c], state.value[c]
         for y in range(v):
             value = _value_after(masks, value, block, first * h)
             block += first * h
-            place = y * h if c == 0 else across * down + c - 1
+            place = header.first_block[c] + y * h
             n = (end - first) * h
             value = _put_blocks(masks, dcs, block, n, h, values, value, coefficients, lasts, place, per)
             block += n
@@ -387,15 +384,15 @@ def segment_range(data, header, rows, each, k):
 @loop
 def _decode_region(data, header, request, out, memory, status):
     """Decode the requested region; return the result."""
-    rows, total = grid(header)
-    first, end, top, bottom = mcus_of(header, request.scale, request.region, rows, total)
+    rows = header.rows
+    first, end, top, bottom = mcus_of(header, request.scale, request.region)
     columns = end - first
     work = _work_in(memory, 0, 1)[0]
     state, mcu, shape = work.state, work.mcu, work.shape
     each, lists, books, at = lay_lists(header, data, request.books, memory, _WORK_BYTES)
     if each == 0:
         return BAD_SEGMENT
-    per = blocks_of_mcu(header)
+    per = header.per
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += 2 * coefficients.size
     lasts = memory[at : at + columns * per]
@@ -421,7 +418,7 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     data = bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(request.region, request.channels))
     status.row = 0
-    status.rows, _ = grid(header)
+    status.rows = header.rows
     status.result = _decode_region(data, header, request, out, array_at(work_, work_size), status)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..scalar import loop, scalar
 from .deposit import deposit, highest
+from .formulas import divided
 from .frame import MOST_BLOCKS
 from .huffman import BAD, dc_step, limit_of, position_of, refilled, stream_at
 from .layout import BITS, DEFINITION, ENTRIES, LONGEST
@@ -47,7 +48,7 @@ PART: Final = np.dtype(
         ("blocks", "<i8"),  # blocks of an MCU of the scan
         ("offsets", "<i8", MOST_BLOCKS),  # of each of them, in an MCU of the image
         ("predictor", "<i8", MOST_BLOCKS),  # component of each of them, counted in the scan
-        ("wide", "<i8"),  # 1 if two of the scan's MCUs lie in an MCU of the image across, else 0
+        ("across", "<i8"),  # MCUs of the scan in an MCU of the image, across
         ("block", "<i8"),  # first block of the row, without its offset in the MCU
         ("low", "<i8"),  # MCU columns of the image whose coefficients are kept in this row, first and end
         ("high", "<i8"),
@@ -116,6 +117,13 @@ def _top(bits, count):
     return bits >> u64(1) >> u64(63 - count)  # in two steps: a shift by 64 is undefined
 
 
+@scalar
+def _place_of(x, part, first):
+    """Return the MCU column of the image that MCU ``x`` of a scan's row lies in, and its place, from ``first`` on."""
+    column, block = divided(x, part.across)
+    return column, first + column * part.per + block
+
+
 @loop
 def dc_first(stream, x, stop, scan, part, tables, coefficients):
     """Decode DC coefficients without their lowest bits."""
@@ -123,8 +131,7 @@ def dc_first(stream, x, stop, scan, part, tables, coefficients):
     bits, left, pos = stream_at(clean, stream.bit)
     limit = limit_of(stream)
     while x < stop and pos <= limit:
-        column = x >> part.wide
-        block = part.block + column * part.per + (x & part.wide) - part.before
+        column, block = _place_of(x, part, part.block - part.before)
         kept = part.low <= column and column < part.high
         for j in range(part.blocks):
             k = part.predictor[up(j)]
@@ -147,8 +154,7 @@ def dc_refine(stream, x, stop, scan, part, coefficients):
     bits, left, pos = stream_at(clean, stream.bit)
     limit = limit_of(stream)
     while x < stop and pos <= limit:
-        column = x >> part.wide
-        block = part.block + column * part.per + (x & part.wide) - part.before
+        column, block = _place_of(x, part, part.block - part.before)
         kept = part.low <= column and column < part.high
         bits, left, pos = refilled(clean, bits, left, pos)
         for j in range(part.blocks):
@@ -174,8 +180,7 @@ def ac_first(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
             run -= passed
             x += passed
             continue
-        column = x >> part.wide
-        block = part.block + column * part.per + (x & part.wide) + part.offsets[0]
+        column, block = _place_of(x, part, part.block + part.offsets[0])
         kept = part.low <= column and column < part.high
         out = up(64 * (block - part.before if kept else part.spare))
         mask = u64(0)
@@ -251,8 +256,7 @@ def ac_refine(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
     one = i64(1) << low
     band = (_ALL << u64(63 - scan.last)) & (_ALL >> u64(scan.first))
     while x < stop and pos <= limit:
-        column = x >> part.wide
-        block = part.block + column * part.per + (x & part.wide) + part.offsets[0]
+        column, block = _place_of(x, part, part.block + part.offsets[0])
         kept = part.low <= column and column < part.high
         out = up(64 * (block - part.before if kept else part.spare))
         mask = u64(masks[up(block)])

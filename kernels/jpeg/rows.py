@@ -12,7 +12,8 @@ from ..cpu.intrinsics import BYTES, array_at, caller, shorts_in
 from ..lang import from_dtype, types
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
-from .frame import MCU, MOST_BLOCKS, chroma_side, factors, grid, region_bytes, scaled
+from .formulas import divided
+from .frame import MCU, MOST_BLOCKS, chroma_factors, chroma_side, is_too_narrow, region_bytes, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8, two8
 from .layout import HEADER, REQUEST, YCBCR
 from .tables import ZIGZAG
@@ -34,7 +35,7 @@ _PLANE: Final = np.dtype(
     [
         ("start", "<i8"),  # byte of the planes where column 0 of its first row lies
         ("stride", "<i8"),  # bytes from one row to the next
-        ("blocks", "<i8"),  # blocks of an MCU across: 1 or 2
+        ("blocks", "<i8"),  # of an MCU across,
         ("block_rows", "<i8"),  # and down
         ("mask", "<i8"),  # rows of two MCU rows, a power of two, less one: row y of the image is row y & mask
         ("side", "<i8"),  # pixels of a side of a block: 8, 4, 2 or 1
@@ -51,8 +52,8 @@ SHAPE: Final = np.dtype(
         ("extra", "<i8"),  # byte after the planes: room for two rows of upsampled chroma
         ("height", "<i8"),  # pixels of the image at this scale
         ("width", "<i8"),
-        ("across", "<i8"),  # columns of luma for one of chroma: 1 or 2
-        ("down", "<i8"),  # rows of luma for one of chroma: 1 or 2
+        ("across", "<i8"),  # columns of luma for one of chroma
+        ("down", "<i8"),  # rows of luma for one of chroma
         ("smooth", "<i8"),  # 1 if chroma is interpolated between its columns and rows, 0 if it is repeated
         ("done", "<i8"),  # rows of RGB of the result that are done
     ],
@@ -63,13 +64,11 @@ SHAPE: Final = np.dtype(
 @loop
 def lay_out(header, scale, columns, shape):
     """Fill a shape for rows of ``columns`` MCUs, none of which is done yet; return the bytes of the planes."""
-    across, down = factors(header)
-    wide = chroma_side(header, scale)
     shape.done = blocks = 0
     total = i64(0)
     for c in range(header.components):
-        h, v = (across, down) if c == 0 else (1, 1)
-        side = scale if c == 0 else wide
+        h, v = header.across[c], header.down[c]
+        side = scale if c == 0 else chroma_side(header, scale)
         plane = shape.planes[c]
         rows = 2 * side * v  # a power of two: side and v are
         plane.stride = columns * h * side + 2 * PAD
@@ -81,10 +80,9 @@ def lay_out(header, scale, columns, shape):
             blocks += 1
     shape.extra = total
     shape.height, shape.width = scaled(header.height, scale), scaled(header.width, scale)
-    shape.across, shape.down = (across, down) if wide == scale else (1, 1)
-    # libjpeg's "fancy" upsampling; it repeats chroma in images that are too narrow for it, and at 1/8.
-    shape.smooth = scale > 1 and (shape.across == 1 or shape.width > 4)
-    return total + 2 * (columns * scale * across + 2 * PAD)
+    shape.across, shape.down = chroma_factors(header, scale)
+    shape.smooth = scale > 1 and not is_too_narrow(header, scale)  # libjpeg's "fancy" upsampling
+    return total + 2 * (columns * scale * header.across[0] + 2 * PAD)
 
 
 @loop
@@ -92,8 +90,7 @@ def room_for_rows(header, data, scale, columns, memory, at, shape):
     """Fill a shape, and return scratch from a byte on: quantization steps, sums of chroma, a row's end, and planes."""
     steps = shorts_in(memory, at, _STEPS)
     at += 2 * _STEPS
-    across, _ = factors(header)
-    summed = 2 * (columns * 8 * across + 2 * PAD)
+    summed = 2 * (columns * 8 * header.across[0] + 2 * PAD)
     sums = shorts_in(memory, at, summed)
     at += 2 * summed
     tail = memory[at : at + _TAIL]
@@ -313,10 +310,10 @@ def _row_of(shape, c, y):
 
 @loop
 def _repeated(shape, planes, c, y, x0, width, to):
-    """Repeat columns and rows of chroma once for each of luma: 1 or 2 times, so that a shift by 0 or 1 divides."""
-    row = _row_of(shape, c, y >> (shape.down - 1))
+    """Repeat columns and rows of chroma once for each of luma."""
+    row = _row_of(shape, c, divided(y, shape.down)[0])
     for x in range(width):
-        planes[to + x] = planes[row + (x0 + x >> (shape.across - 1))]
+        planes[to + x] = planes[row + divided(x0 + x, shape.across)[0]]
 
 
 @loop
@@ -398,8 +395,7 @@ def make_rows(header, r, first, region, columns, channels, shape, planes, sums, 
         before, after = 0 if first == 0 else -1, edge if edge < columns * side else -1
         for c in range(_CB, _CR + 1):
             _repeat_edges(planes, shape.planes[c], side * r, side, before, after)
-    rows, _ = grid(header)
-    stop = min(y1, _finished_rows(r, rows, shape))
+    stop = min(y1, _finished_rows(r, header.rows, shape))
     for y in range(y0 + shape.done, stop):
         _color_row(header, shape, planes, y, left, width, sums, out, (y - y0) * width * 3, tail)
     shape.done = max(stop - y0, shape.done)

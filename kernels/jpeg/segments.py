@@ -15,7 +15,7 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at
 from ..scalar import loop
 from . import upload
-from .frame import FULL, MCU, blocks_of_mcu, chroma_side, factors, grid, mcus_of, scaled
+from .frame import FULL, MCU, chroma_side, is_too_narrow, mcus_of
 from .headers import read_head
 from .huffman import restarts_follow
 from .layout import BASELINE, DEFINITION, HEADER, LONGEST, RECODED
@@ -155,7 +155,7 @@ def place_of_table(header, c, is_ac):
 @loop
 def _same_tables(data, header, other_data, other):
     """Return whether two images use equal tables for the same blocks of an MCU."""
-    if header.components != other.components or blocks_of_mcu(header) != blocks_of_mcu(other):
+    if header.components != other.components or header.per != other.per:
         return False
     for c in range(header.components):
         for is_ac in range(2):
@@ -187,18 +187,9 @@ def is_needed(interval, size, columns, first, end):
 @loop
 def wanted_intervals(header, scale, region):
     """Return the first and the last restart interval that a region may need, and the MCU columns that it needs."""
-    rows, columns = grid(header)
-    first, end, top, bottom = mcus_of(header, scale, region, rows, columns)
-    size = header.restart
+    first, end, top, bottom = mcus_of(header, scale, region)
+    size, columns = header.restart, header.columns
     return (top * columns + first) // size, ((bottom - 1) * columns + end - 1) // size, first, end
-
-
-@loop
-def halved(header, scale):
-    """Return the subsampling of the planes of chroma, across and down; it is 1 where blocks are repeated instead."""
-    across, down = factors(header)
-    # As libjpeg: blocks of chroma that are single pixels, which are not interpolated, or that come out larger.
-    return (across, down) if chroma_side(header, scale) == scale and scale > 1 else (i64(1), i64(1))
 
 
 @loop
@@ -210,23 +201,23 @@ def has_whole(header, scale):
 @loop
 def _set_window(header, region, image):
     """Fill in the window of MCU rows that a region needs, extended to whole segments, and the number of those."""
-    rows, columns = grid(header)
-    first, end, image.top, image.bottom = mcus_of(header, image.scale, region, rows, columns)
+    columns = header.columns
+    first, end, image.top, image.bottom = mcus_of(header, image.scale, region)
     image.segments = 0  # of a scan: they may begin and end in any column
     if not image.span:
         # Intervals may begin and end in any column, so unneeded ones in the window stay zero.
         size = header.restart
         begin, last, _, _ = wanted_intervals(header, image.scale, region)
-        image.top, image.bottom = begin * size // columns, min(-(-(last + 1) * size // columns), rows)
+        image.top, image.bottom = begin * size // columns, min(-(-(last + 1) * size // columns), header.rows)
         for k in range(begin, last + 1):
             image.segments += is_needed(k, size, columns, first, end)
-    image.blocks = (image.bottom - image.top) * columns * blocks_of_mcu(header)
+    image.blocks = (image.bottom - image.top) * columns * header.per
 
 
 @loop
-def _select_scan(header, data, rows, columns, image):
+def _select_scan(header, data, image):
     """Bound the bytes of an image's scan, and the segments that the GPU finds in it; return its status."""
-    size = min(data.size - header.scan, rows * columns * blocks_of_mcu(header) * LONGEST_BLOCK)
+    size = min(data.size - header.scan, header.rows * header.columns * header.per * LONGEST_BLOCK)
     if 8 * size > _DENSE * header.height * header.width:
         image.span *= 2
     image.bytes = (size + 8 + _SPARE) & ~3
@@ -237,13 +228,13 @@ def _select_scan(header, data, rows, columns, image):
 @loop
 def _select_recoded(header, data, region, image):
     """Select the segments of a recoded file; return its status."""
-    rows, columns = grid(header)
+    rows = header.rows
     each, luma, chroma, blocks = read_head(header, data)
     total = -(-rows // max(each, 1))
     image.each, image.total = each, total
     if each == 0:
         return LEFT_OUT
-    _, _, top, bottom = mcus_of(header, image.scale, region, rows, columns)
+    _, _, top, bottom = mcus_of(header, image.scale, region)
     last = (bottom - 1) // each
     image.top, image.bottom = top // each * each, min((last + 1) * each, rows)
     image.blocks = (image.bottom - image.top) * blocks
@@ -261,17 +252,17 @@ def _select(header, data, region, most_blocks, span, scratch, image):
     """Select the segments of an image; return its status."""
     if header.kind != BASELINE and header.kind != RECODED:
         return LEFT_OUT
-    if halved(header, image.scale)[0] == 2 and scaled(header.width, image.scale) <= 4:
-        return LEFT_OUT  # libjpeg repeats chroma across in images that are too narrow to interpolate it
-    rows, columns = grid(header)
+    if image.scale > 1 and is_too_narrow(header, image.scale):  # at 1/8 no chroma is interpolated
+        return LEFT_OUT
+    mcus = header.rows * header.columns
     image.span = image.found = 0  # means restart intervals below
     if header.kind == RECODED:
         image.span = span  # as of any scan
         status = _select_recoded(header, data, region, image)
         return LEFT_OUT if image.blocks > most_blocks else status
-    if header.restart and header.restart < rows * columns:
+    if header.restart and header.restart < mcus:
         # All markers must be there and in order: intervals are found by counting them.
-        if not restarts_follow(data, header.scan, (rows * columns - 1) // header.restart):
+        if not restarts_follow(data, header.scan, (mcus - 1) // header.restart):
             return LEFT_OUT
     elif not header.whole:
         return LEFT_OUT
@@ -283,7 +274,7 @@ def _select(header, data, region, most_blocks, span, scratch, image):
     if image.blocks > most_blocks:
         return LEFT_OUT
     if image.span:
-        return _select_scan(header, data, rows, columns, image)
+        return _select_scan(header, data, image)
     # The bound by blocks is for the last segment, which ends at the file's end, whatever follows the image there. Each
     # segment adds up to 8 bytes: it shares its first and last byte with its neighbors, and begins at a word.
     image.bytes = (min(data.size, image.blocks * LONGEST_BLOCK) + image.segments * 8 + _SPARE) & ~3
@@ -368,9 +359,9 @@ def _join_part(header, image, region, before, part_blocks, most_blocks, most_ima
         part.most_whole = max(part.most_whole, image.blocks)
     if image.scale < FULL:
         part.most_reduced = max(part.most_reduced, image.blocks)
-    _, down = factors(header)
-    wide = _pairs(region[0], region[2], i64(0))
-    part.most_quads = max(part.most_quads, wide * _pairs(region[1], region[3], image.top * down * image.scale))
+    quads = _pairs(region[0], region[2], i64(0))
+    quads *= _pairs(region[1], region[3], image.top * header.down[0] * image.scale)
+    part.most_quads = max(part.most_quads, quads)
     return k
 
 

@@ -12,11 +12,12 @@ from typing import Final
 import numpy as np
 
 from ..layout import offsets
+from .frame import MOST_BLOCKS
 from .layout import LONGEST
 from .layout import SYMBOLS as _SYMBOLS
 
 SLOTS: Final = 6  # tables of a set: three for DC coefficients, then three for AC coefficients
-_STATES: Final = 14  # two for each of the at most six blocks of an MCU, and two spare: codes begin at word 16
+_STATES: Final = 2 * MOST_BLOCKS + 2  # two for each block of an MCU, and two spare: codes begin at word 16
 
 _CODE: Final = np.dtype(
     [
@@ -115,14 +116,14 @@ IMAGE: Final = np.dtype(
         ("first_block", "<i4"),
         ("whole", "<i4"),  # blocks of coefficients, or 0 if none of them becomes 8 x 8 samples
         ("reduced", "<i4"),  # the same, or 0 if none of them becomes fewer
-        ("per", "<i4"),  # blocks of an MCU, 1 to 6
-        ("across", "<i4"),  # blocks of luma of an MCU, 1 or 2
+        ("per", "<i4"),  # blocks of an MCU, 1 to MOST_BLOCKS
+        ("across", "<i4"),  # blocks of luma of an MCU, across and down
         ("down", "<i4"),
         ("columns", "<i4"),  # MCUs of a row of the window
         ("rows", "<i4"),
         # All below is at the scale at which the image is decoded, and counted from the window's first pixel.
         ("planes", PLANE, 3),  # of its components
-        ("halved", "<i4", 2),  # subsampling of the planes of chroma across and down, 1 or 2
+        ("factors", "<i4", 2),  # columns and rows of luma for one of chroma in the planes
         ("last_column", "<i4"),  # and row of the window's samples of chroma that are the image's
         ("last_row", "<i4"),
         ("region", "<i4", 4),  # x0, y0, x1, y1 of the requested pixels, as stored
