@@ -73,8 +73,8 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
 
 def test_scans_beyond_32_bits_are_left_out() -> None:
     """The kernel that finds segments counts bits in int32."""
-    headers = read_headers([encoded(photo(40, 30), "gray")] * 2)
-    headers.records["height"], headers.records["width"] = 4096, (4096, 4000)
+    files = [jpegs.resized(encoded(photo(40, 30), "gray"), 4096, width) for width in (4096, 4000)]
+    headers = read_headers(files)
     headers.sizes[:] = 1 << 28
     images, scratch = np.zeros(2, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     images["scale"] = FULL
