@@ -13,9 +13,9 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, records_in, shorts_in
 from ..lang import from_dtype, types
 from ..scalar import loop
-from .frame import MCU, MCU_SIDE, MOST_BLOCKS, list_blocks, mcus_of, region_bytes
+from .frame import MCU, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, decode_mcus, restarts_follow
-from .layout import BAD_TABLE, DONE, HEADER, REQUEST, STATUS, TABLE, TABLES
+from .layout import BAD_TABLE, DONE, HEADER, MCU_SIDE, MOST_BLOCKS, REQUEST, STATUS, TABLE, TABLES
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
 from .tables import ZIGZAG, build_tables
 

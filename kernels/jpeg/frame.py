@@ -5,11 +5,10 @@ from typing import Final
 import numpy as np
 
 from ..scalar import loop
+from .layout import MOST_BLOCKS
 
 i64 = np.int64
 
-MOST_BLOCKS: Final = 6  # of the largest MCU, that of 4:2:0,
-MCU_SIDE: Final = 16  # and its pixels across and down
 FULL: Final = 8  # the scale of the image at full size, in eighths: pixels of a side of a block
 _NARROWEST = 5  # columns from which on libjpeg interpolates between columns of chroma
 

@@ -4,6 +4,8 @@ from typing import Final
 
 import numpy as np
 
+MOST_BLOCKS: Final = 6  # of the largest MCU, that of 4:2:0,
+MCU_SIDE: Final = 16  # and its pixels across and down
 TABLES: Final = 8  # Huffman tables of a file: four for DC coefficients, then four for AC coefficients
 
 #: A file's header, as far as it was read. Places are offsets in the file, in bytes.

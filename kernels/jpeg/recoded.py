@@ -13,13 +13,14 @@ import numpy as np
 from ..compiled import NativeFunction
 from ..cpu.intrinsics import array_at, bytes_at, copy, load_bytes, longs_in, records_in, shorts_at, shorts_in
 from ..scalar import loop, scalar, up
+from . import layout
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
 from .checksum import checksum
 from .decode import DECODER
 from .deposit import deposit
 from .formulas import is_size, is_spare, length_at, length_of, may_follow, place_in_row, width_of
-from .frame import MCU, MCU_SIDE, MOST_BLOCKS, list_blocks, mcus_of, region_bytes
+from .frame import MCU, list_blocks, mcus_of, region_bytes
 from .headers import read_head
 from .layout import BAD_SEGMENT, DONE, LEVELS, PLANES, SEGMENT_BLOCKS, SEGMENT_BYTES, STREAMS, SUM_BYTES
 from .rows import SHAPE, finish_row, room_for_rows
@@ -64,7 +65,7 @@ _END_BYTES = 8192
 
 def list_bytes(width: int) -> int:
     """Return the bytes of scratch that images of ``width`` columns need in addition to those of a baseline file."""
-    blocks = max(SEGMENT_BLOCKS, (width + MCU_SIDE - 1) // 8 * MOST_BLOCKS)
+    blocks = max(SEGMENT_BLOCKS, (width + layout.MCU_SIDE - 1) // 8 * layout.MOST_BLOCKS)
     return _WORK_BYTES + _LIST_BYTES * blocks + _END_BYTES
 
 

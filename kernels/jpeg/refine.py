@@ -12,9 +12,8 @@ import numpy as np
 from ..scalar import loop, scalar
 from .deposit import deposit, highest
 from .formulas import divided
-from .frame import MOST_BLOCKS
 from .huffman import BAD, dc_step, limit_of, position_of, refilled, stream_at
-from .layout import BITS, DEFINITION, ENTRIES, LONGEST
+from .layout import BITS, DEFINITION, ENTRIES, LONGEST, MOST_BLOCKS
 from .tables import read_codes
 from .vectors import count_bits, trailing_zeros, unlikely
 

@@ -13,9 +13,9 @@ from ..lang import from_dtype, types
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .formulas import divided
-from .frame import MCU, MOST_BLOCKS, chroma_factors, chroma_side, is_too_narrow, region_bytes, scaled
+from .frame import MCU, chroma_factors, chroma_side, is_too_narrow, region_bytes, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8, two8
-from .layout import HEADER, REQUEST, YCBCR
+from .layout import HEADER, MOST_BLOCKS, REQUEST, YCBCR
 from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
 

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 
 from ..layout import offsets
-from .frame import MOST_BLOCKS
-from .layout import LONGEST
+from .layout import LONGEST, MOST_BLOCKS
 from .layout import SYMBOLS as _SYMBOLS
 
 SLOTS: Final = 6  # tables of a set: three for DC coefficients, then three for AC coefficients
