@@ -30,27 +30,20 @@ _WORK = BLOCKS_AT_ONCE * BLOCK
 
 
 @scalar
-def copies(words, record, component, column, row):
-    """Return how often a block of a single sample is repeated across and down: as chroma that is not interpolated.
+def place_of_sample(words, record, component, column, row):
+    """Return the place in its plane of a block of a single sample, and how often it is repeated across and down.
 
-    The last ones of planes of odd size are, too, as pixels come in quads.
+    Chroma is, which is not interpolated, and the last ones of planes of odd size, as pixels come in quads.
     """
     across, down = word(words, record, IN_IMAGE.across), word(words, record, IN_IMAGE.down)
     wide, high = (i32(1), i32(1)) if component == 0 else (across, down)
+    to_x, to_y = i32(column * wide), i32(row * high)
     width, height = i32(word(words, record, IN_IMAGE.columns) * across), i32(word(words, record, IN_IMAGE.rows) * down)
     if width & 1 and column == width - 1:
         wide = i32(2)
     if height & 1 and row == height - 1:
         high = i32(2)
-    return wide, high
-
-
-@scalar
-def place_of_sample(words, record, component, column, row):
-    """Return the column and row in its plane of a block of a single sample."""
-    if component == 0:
-        return column, row
-    return i32(column * word(words, record, IN_IMAGE.across)), i32(row * word(words, record, IN_IMAGE.down))
+    return to_x, to_y, wide, high
 
 
 @scalar
@@ -130,9 +123,8 @@ def reduced_dct(words, images, coefficients, planes):
         _store(planes, at, o0)
         _store(planes, i32(at + 1), o1)
     elif side == 1:  # a thread for each copy
-        wide, high = copies(words, record, component, block_column, block_row)
+        to_x, to_y, wide, high = place_of_sample(words, record, component, block_column, block_row)
         dy, dx = divided(x, wide)
         if dy < high:
-            to_x, to_y = place_of_sample(words, record, component, block_column, block_row)
             value = inverse_eighth(i32(coefficients[up(start)]), word(words, steps, 0))
             _store(planes, i32(plane + i32(to_y + dy) * stride + to_x + dx), value)

@@ -37,7 +37,7 @@ _DC_PLACE = u64(1 << 63)  # of a mask
 
 def coefficient_bytes(header: Any) -> int:
     """Return the bytes of scratch that an image of a progressive HEADER needs in addition to one that is not."""
-    return _WORK_BYTES + (header["rows"] * header["columns"] * header["per"] + 1) * _BLOCK_BYTES
+    return _WORK_BYTES + int(header["rows"] * header["columns"] * header["per"] + 1) * _BLOCK_BYTES
 
 
 @loop

@@ -387,9 +387,7 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
     writer, interval = work.writer, first.restart
     if header.components != first.components or (rows, columns) != (first.rows, first.columns):
         return i64(UNFIT)  # blocks of one would be written in the order of the other
-    if header.across[0] != first.across[0] or header.down[0] != first.down[0]:
-        return i64(UNFIT)
-    if not build_tables(original, first, tables):
+    if header.across[0] != first.across[0] or header.per != first.per or not build_tables(original, first, tables):
         return i64(UNFIT)
     _list_codes(tables, codes)
     list_blocks(first, work.mcu)
