@@ -141,7 +141,7 @@ FAULTS = [
     Fault("lower: equal files are decoded where the first of them is read", "gpuimg/_plan/lower.py",
           "union_regions(regions, rows)", "regions[chosen]", "operations/lower"),
     Fault("planes: results of 16 bits are not limited to their range", "gpuimg/_runtimes/planes.py",
-          "np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)", "pass", "operations/channels operations/results operations/every_function"),
+          "np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)", "pass", "operations/channels"),
     Fault("draft: images are decoded at half of the size that is due", "gpuimg/_plan/draft.py",
           "scales[shrink * scale / FULL >= draft]", "scales[shrink * scale / FULL >= draft / 2]", "decoding/draft"),
     Fault("prepare: files are copied although EXIF turns them", "gpuimg/_prepare/encode.py",

@@ -66,6 +66,8 @@ def test_values_of_16_bits() -> None:
     np.testing.assert_array_equal(gi.horizontal_flip(x).array(), x[:, :, ::-1])
     np.testing.assert_allclose(gi.horizontal_flip(x).array("float32"), x[:, :, ::-1] / 65535, rtol=1e-6)
     np.testing.assert_array_equal(gi.vertical_flip(x).array("uint8"), np.rint(x[:, ::-1] / 257.0))
+    beyond = np.array([-0.5, 0.25, 1.5, np.nan], np.float32).reshape(1, 4, 1, 1)
+    assert gi.vertical_flip(beyond).array("uint16").ravel().tolist() == [0, 65535, 16384, 0]
     of_bytes = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     np.testing.assert_array_equal(gi.vertical_flip(of_bytes).array("uint16"), of_bytes[:, ::-1].astype(np.uint16) * 257)
 
