@@ -4,13 +4,13 @@ The loop over operations is outside and the loop over pixels inside, so that LLV
 are the scalar functions that the CUDA kernels call, too.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .. import color, statistics
 from ..compiled import NativeFunction
+from ..kept import kept
 from ..lang import njit, types
 from ..native import with_numba
 from ..ops import (
@@ -84,7 +84,7 @@ def user_row(code: int, functions: tuple[Any, ...]) -> int:
     return int(with_numba("cpu.program").compile_user_row(code, functions).address)
 
 
-@cache
+@kept
 def compile_user_row(code: int, functions: tuple[Any, ...]) -> NativeFunction:
     """As :func:`user_row`, with the formulas of this instance of the package."""
     op = OPS[code]

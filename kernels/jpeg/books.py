@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..kept import kept
+
 SETS: Final = 12  # of tables for luma, and as many for chroma
 BOOKS: Final = 18  # tables of a file
 BOOK_BITS: Final = 10  # of the longest code
@@ -40,7 +42,7 @@ def codes(luma: int, chroma: int) -> Any:
     return found
 
 
-@cache
+@kept
 def books() -> Any:
     """Return look-up tables by the next BOOK_BITS bits, (SETS, BOOKS, 1 << BOOK_BITS) uint16: symbol << 8 | length."""
     order = np.argsort(np.where(lengths() == 0, 255, lengths()), axis=-1, kind="stable")

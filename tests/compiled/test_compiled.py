@@ -4,7 +4,9 @@ import hashlib
 import os
 import pickle
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ import numpy as np
 import pytest
 from numba import types
 
+import gpuimg as gi
 from gpuimg.kernels import compiled, disk
 from gpuimg.kernels.compiled import fingerprint
 from gpuimg.kernels.cpu import products
 from gpuimg.kernels.cpu.intrinsics import I16, I32, I64, emitted, load, store, vector
 from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
+from gpuimg.kernels.kept import kept
 
+from ..data_sets import jpeg
 from ..processes import ROOT, Forks, forks
 
 BATCH = """
@@ -138,6 +143,22 @@ def test_files_of_several_processes(python: Forks, tmp_path: Path) -> None:
     for steps in ("resize", "others, lay", "lay, resize"):
         printed = run(python, RESIZE.replace("STEPS", f"[{steps}]"), tmp_path)
     assert printed == "0"
+
+
+def test_tables_are_made_once_for_all_threads(python: Forks, tmp_path: Path) -> None:
+    """Native code keeps their addresses: the first files of a process that several threads restored were damaged."""
+    files = [gi.recode_jpeg(jpeg(k)) for k in range(4)]
+    code = f"""
+from concurrent.futures import ThreadPoolExecutor
+import gpuimg
+with ThreadPoolExecutor(4) as pool:
+    print([len(one) for one in pool.map(gpuimg.restore_jpeg, {files})])
+"""
+    assert run(python, code, tmp_path) == str([len(jpeg(k)) for k in range(4)])
+    barrier = threading.Barrier(4)
+    made = kept(lambda k: [k, barrier.wait(60)])
+    with ThreadPoolExecutor(4) as pool:
+        assert len({id(one) for one in [*pool.map(made, [7] * 4), made(7)]}) == 1
 
 
 def test_fingerprint_covers_arrays() -> None:
