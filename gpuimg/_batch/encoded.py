@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._checks.arguments import one_of
 from .._checks.types import Ints
 from .._data.images import EncodedImages
@@ -42,6 +44,14 @@ def open_images(
     opened = EncodedImages(data, headers, others, names, sizes, options, on_error)
     opened.record_failures(refused | found)
     return opened
+
+
+def size_as_others(images: EncodedImages, others: Ints | None = None) -> None:
+    """Give black images of unknown size that of another image, in a batch whose images have one target size."""
+    unknown = [k for k in images.failures if images.sizes[k].max() == 1]
+    known = np.delete(images.sizes, list(images.failures), 0) if others is None or not len(others) else others
+    if unknown and len(known):
+        images.sizes[unknown] = known[0]
 
 
 def info(data: Any, options: DecodeOptions) -> ImageInfo:

@@ -50,6 +50,8 @@ def apply_plan(plan: Batch, images: Images) -> Batch:
     >>> gpuimg.apply_plan(x, np.array([[1, 2], [3, 4]], np.uint8).reshape(1, 2, 2, 1)).array()[0, :, :, 0].tolist()
     [[2, 4], [1, 3]]
     """
+    if not isinstance(plan, Batch):
+        raise TypeError(f"plan must be a Batch, whose operations are applied to images, not {type(plan).__name__}")
     given, recording = recording_of(plan), recording_of(images)
     sizes, channels, dtype = given.source.sizes, given.source.channels, given.source.dtype
     if len(recording) != len(sizes):
@@ -64,6 +66,11 @@ def apply_plan(plan: Batch, images: Images) -> Batch:
         raise ValueError(
             f"the plan is for {dtype} images with {channels} channels, not {recording.dtype} with {recording.channels}"
         )
+    if recording.frames != given.frames:
+        raise ValueError(f"the plan is for {given.shown}, not {recording.shown}")
+    exact, source = any(one.exact is not None for one in given.segments), recording.source
+    if exact and isinstance(source, EncodedImages) and source.options.draft is not None:
+        raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")
     before = () if recording.changes_nothing else recording.segments
     return Batch(recording.with_segments((*before, *given.segments)))
 

@@ -56,13 +56,16 @@ class Batches:
 
     def of(self, epoch: int | None) -> Lists:
         """Return the batches of an epoch; for None those of any epoch, without a call of the function if possible."""
-        if epoch is None or self._function is None:
-            epoch = max(list(self._made), default=0)
+        epoch = self.known(epoch)
         if (found := self._made.get(epoch)) is None:
             with self._locks.setdefault(os.getpid(), threading.Lock()):
                 if (found := self._made.get(epoch)) is None:
                     found = self._made[epoch] = _lists(self._function(epoch), self.choices, f"batches({epoch})")
         return found
+
+    def known(self, epoch: int | None) -> int:
+        """Return an epoch, for None one whose batches are there if there is any; 0 where all epochs have the same."""
+        return max(list(self._made), default=0) if epoch is None or self._function is None else epoch
 
     def places(self, epoch: int | None) -> int:
         """Return the number of batches of an epoch."""
@@ -206,7 +209,9 @@ def token_batches(
     lengths = [1]
     while lengths[-1] < budget:
         lengths.append(min(max(lengths[-1] + 1, int(lengths[-1] * _STEP)), budget))
-    return _grouped(np.searchsorted(lengths, count), budget // np.array(lengths), seed, drop_last)
+    group, longest = np.searchsorted(lengths, count), np.ones(len(lengths), np.int64)
+    np.maximum.at(longest, group, count)
+    return _grouped(group, budget // longest, seed, drop_last)
 
 
 def _whole_numbers(values: ArrayLike, name: str, shape: str) -> Ints:

@@ -7,11 +7,11 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.encoded import open_images
+from .._batch.encoded import open_images, size_as_others
 from .._batch.recording import Recording
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
@@ -28,6 +28,14 @@ _SIZE = 'a size such as "24 GiB", or a number of bytes (of memory, it is not a f
 _ABSENT, _COMING = -1, -2  # places of images that are not there, and that a thread is writing
 
 
+class Head(NamedTuple):
+    """What is known of a sample whose image is in memory."""
+
+    place: int
+    label: Any
+    path: str | None
+
+
 class DecodedImages:
     """Decoded images of a source by the index of their sample, until one and its label do not fit."""
 
@@ -36,7 +44,7 @@ class DecodedImages:
         self._memory = np.empty(size // (options.bits // 8), f"uint{options.bits}")  # pages come with their first use
         self._places = np.full(samples, _ABSENT, np.int64)
         self._sizes = np.zeros((samples, 2), np.int64)
-        self._labels: dict[int, Any] = {}
+        self._known: dict[int, tuple[Any, str | None]] = {}  # labels and paths
         # Elements in use; a thread takes it to change it. Not a lock, which a fork may leave locked in the child.
         self._used = deque([0])
         self._of_labels = 0  # elements that labels take of ``size``; changed by the thread that has the former
@@ -44,15 +52,15 @@ class DecodedImages:
     @property
     def count(self) -> int:
         """Number of images that are there."""
-        return len(self._labels)
+        return len(self._known)
 
-    def head(self, index: int) -> tuple[int, Any] | None:
-        """Return the place of a sample's image, and the label; None if it is not there."""
+    def head(self, index: int) -> Head | None:
+        """Return what is known of a sample; None if its image is not there."""
         place = int(self._places[index])
-        return None if place < 0 else (place, self._labels[index])
+        return None if place < 0 else Head(place, *self._known[index])
 
-    def open(self, samples: list[Sample]) -> tuple[Pixels, Timings]:
-        """Return the images of a batch, and the timings of those that are decoded, which are added."""
+    def open(self, samples: list[Sample], *, alike: bool) -> tuple[Pixels, Timings]:
+        """Return images of a batch, if wanted ``alike`` in size, and timings of those that are decoded and added."""
         fresh = [k for k, sample in enumerate(samples) if sample.place is None]
         timings, failures = Timings(), dict[int, Failure]()
         decoded: Pixels | None = None
@@ -60,8 +68,10 @@ class DecodedImages:
             read = [samples[k] for k in fresh]
             images = open_images([sample.data for sample in read], self._options, "fill", SampleNames(read))
             images.record_failures({k: sample.reason for k, sample in enumerate(read) if sample.error is not None})
+            if alike:
+                size_as_others(images, self._sizes[[one.index for one in samples if one.place is not None]])
             decoded = Recording.start(self._runtime, images, timings=timings).decoded()
-            failures = {fresh[k]: failure for k, failure in images.failures.items()}
+            failures = {fresh[k]: failure._replace(index=fresh[k]) for k, failure in images.failures.items()}
             self._add([(sample, k) for k, sample in enumerate(read) if k not in images.failures], decoded)
         return replace(self._gathered(samples, fresh, decoded), failures=failures), timings
 
@@ -85,7 +95,7 @@ class DecodedImages:
         for sample, k, place in added:
             image = decoded.view(k).reshape(-1)
             self._memory[place : place + image.size] = image
-            self._sizes[sample.index], self._labels[sample.index] = decoded.sizes[k], sample.label
+            self._sizes[sample.index], self._known[sample.index] = decoded.sizes[k], (sample.label, sample.path)
             self._places[sample.index] = place  # last: from here on other threads read it
 
     def _gathered(self, samples: list[Sample], fresh: list[int], decoded: Pixels | None) -> Pixels:

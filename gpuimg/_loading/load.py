@@ -130,8 +130,8 @@ def load(
         ranks are padded to the same number with samples from the start of the epoch, which are not ``valid``.
     prefetch : int
         Batches ready or in progress ahead of the consumer, per device. Memory is bounded by these, the batches that the
-        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead. On a GPU the files of a
-        batch are kept until it is returned.
+        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead, and with ``batches`` up
+        to 64 files per reader. On a GPU the files of a batch are kept until it is returned.
     readers : int
         Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
         or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.

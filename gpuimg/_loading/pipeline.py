@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.batch import Batch, recording_of, views_of
-from .._batch.encoded import open_images
+from .._batch.encoded import open_images, size_as_others
 from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
 from .._checks.types import Array, Ints, Mask
-from .._data.images import Encoded, Pixels
+from .._data.images import Encoded, EncodedImages, Pixels
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.attempt import Attempt
@@ -166,12 +166,14 @@ class Pipeline:
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
         if reading.cache is not None:
-            return reading.cache.open(samples)
+            return reading.cache.open(samples, alike=self.reader.are_listed)
         if reading.videos is not None:
             images = reading.videos.open(data, names, self._rng(samples, drawn.after.epoch), reading.decode)
         else:
             images = replace(open_images(data, reading.decode, "fill", names), given_up=drawn.given_up)
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
+        if self.reader.are_listed and isinstance(images, EncodedImages):
+            size_as_others(images)
         return images, Timings()
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:

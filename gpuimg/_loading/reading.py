@@ -39,6 +39,7 @@ class ReadChunk(NamedTuple):
     held: float  # seconds of waiting for the GIL or a core
     part: "BufferPart | None" = None
     after: Position = Position()  # for a stream, whose chunks are batches
+    ends: bool = True  # its batch, if that is listed
 
 
 class BufferPart(NamedTuple):
@@ -79,7 +80,7 @@ class Reader:
         self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
         chunk = min(max(2 * schedule.batch_size // reading.readers, _LEAST_CHUNK), _MOST_CHUNK)
         self._chunk = min(chunk, schedule.batch_size)
-        self._are_listed = isinstance(schedule.order, Batches)
+        self.are_listed = isinstance(schedule.order, Batches)
         shuffle = schedule.order.shuffle
         self._buffer = 0  # samples that are read together, in the order of the source
         if isinstance(shuffle, Blocks):
@@ -111,8 +112,11 @@ class Reader:
     def _drawn(self, places: int) -> list[Sample]:
         """Return the samples at the next places."""
         self._position = replace(self._position, taken=self._position.taken + places)
-        if self._are_listed:
-            return self._next_chunk().samples
+        if self.are_listed:
+            parts = [self._next_chunk()]
+            while not parts[-1].ends:
+                parts.append(self._next_chunk())
+            return [sample for part in parts for sample in part.samples]
         while len(self._read) < places:
             chunk = self._next_chunk()
             self._read.extend(chunk.samples if chunk.part is None else self._mixed(chunk))
@@ -145,6 +149,8 @@ class Reader:
         # Batches begin when a whole buffer was read; the next one is read meanwhile.
         samples = self._buffer or 2 * self.schedule.batch_size
         ahead = max(-(-samples // self._chunk), self.reading.readers) + 1
+        if self.are_listed:  # parts of batches
+            ahead = 2 * self.reading.readers + 1
         self._begin(Prefetcher(self._jobs(epochs), ahead, self.reading.readers, "read", spare=True))
 
     def _begin(self, chunks: Prefetcher[ReadChunk]) -> None:
@@ -187,12 +193,15 @@ class Reader:
             for start, stop in self._spans(position.taken, left):
                 at = start
                 while at < stop:
-                    if run:
+                    if self.are_listed:
+                        end = at + 1
+                        yield from self._parts_of_batch(share, epoch, at)
+                    elif run:
                         end = min(at // run * run + run, stop)
                         for part in self._parts(share, epoch, at, end):
                             yield partial(self._read_at, part.indices, part.real, part.copies, part)
                     else:
-                        if is_remote(self.reading.source) and not self._are_listed:
+                        if is_remote(self.reading.source):
                             # By size, as neighboring samples share a request.
                             most = min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
                         end = min(at + most, stop)
@@ -221,12 +230,22 @@ class Reader:
             numbers = None if copies is None else copies[part]
             yield BufferPart(start + part, indices[part], real[part], numbers, last=not left)
 
+    def _parts_of_batch(self, share: Share, epoch: int, at: int) -> Iterator[Callable[[], ReadChunk]]:
+        """Yield jobs that read a listed batch."""
+        indices, real, copies = self._chosen(share, epoch, at, at + 1)
+        most = min(max(2 * len(indices) // self.reading.readers, _LEAST_CHUNK), _MOST_CHUNK)
+        for k in range(0, len(indices), most):
+            some = slice(k, k + most)
+            numbers = None if copies is None else copies[some]
+            yield partial(self._read_at, indices[some], real[some], numbers, ends=k + most >= len(indices))
+
     def _read_places(self, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
         return self._read_at(*self._chosen(share, epoch, start, stop))
 
     def _read_at(
-        self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None, part: BufferPart | None = None
-    ) -> ReadChunk:
+        self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None, part: BufferPart | None = None,
+        ends: bool = True,
+    ) -> ReadChunk:  # fmt: skip
         reading, chosen = self.reading, (indices.tolist(), real.tolist())
         begin, cpu = time.perf_counter(), time.thread_time()
         if reading.videos is not None:
@@ -242,7 +261,7 @@ class Reader:
             worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
         for sample, copy in zip(samples, [] if copies is None else copies.tolist(), strict=False):
             sample.copy = copy
-        return ReadChunk(samples, min(worked, seconds), max(seconds - worked, 0.0), part)
+        return ReadChunk(samples, min(worked, seconds), max(seconds - worked, 0.0), part, ends=ends)
 
     def _read_or_cached(self, indices: list[int], reals: list[bool], reader: ChunkReader) -> list[Sample]:
         source, columns, cache = self.reading.source, self.reading.columns, self.reading.cache
@@ -252,6 +271,8 @@ class Reader:
         left = [k for k, head in enumerate(heads) if head is None]
         read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
         return [
-            next(read) if head is None else Sample(source, index, real, label=head[1], place=head[0])
+            next(read)
+            if head is None
+            else Sample(source, index, real, path=head.path, label=head.label, place=head.place)
             for index, real, head in zip(indices, reals, heads, strict=True)
         ]

@@ -69,9 +69,10 @@ class Schedule:
 
     def images(self, epoch: int | None = None, levels: tuple[Level, ...] = (), first: int = 0) -> int:
         """Return the number of images, padding included, of this rank's share of an epoch from a place on."""
-        count = self.count(epoch, levels)
         if not isinstance(self.order, Batches):
-            return count - first
+            return self.count(epoch, levels) - first
+        epoch = self.order.known(epoch)  # once: meanwhile, readers may be the first that need another one
+        count = self.count(epoch, levels)
         places = self.share(epoch, levels).places(first, count)[0]
         return int(np.diff(self.order.of(epoch).offsets)[places].sum())
 

@@ -100,7 +100,8 @@ def test_different_code_has_different_symbols() -> None:
     """Also in files of different processes: Numba's symbols are of modules and names, and numbers that are the same."""
     compiled.import_all()
     found: dict[Any, set[str]] = {}
-    for one in (*compiled.NativeFunction.all, *compiled.ENTRANCES):
+    every: list[Any] = [*compiled.NativeFunction.all, *compiled.ENTRANCES]
+    for one in every:
         compiled.name_made_functions(one.function)
         for called in compiled.called_by(one.function):
             found.setdefault((called.__module__, called.__qualname__), set()).add(fingerprint(called))

@@ -1,5 +1,6 @@
 """Listed batches: their order, ranks and states; functions that list them by size, and sizes kept in a file."""
 
+import time
 import tracemalloc
 from collections import Counter
 from functools import partial
@@ -72,6 +73,24 @@ def test_budgets_hold_with_little_padding(sizes: Any, budget: int, seed: int | N
     for batch in found:
         assert len(batch) * tokens[batch].max() <= budget
         assert tokens[batch].min() > 0.95 * tokens[batch].max()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "budget", "images"), [(256, 1024, 4), (729, 2916, 4), (1024, 4096, 4), (256, 2048, 8)]
+)
+def test_batches_of_equal_images_are_full(tokens: int, budget: int, images: int) -> None:
+    assert {len(batch) for batch in gi.token_batches([tokens] * 40, budget)(0)} == {images}
+
+
+def test_batches_are_read_ahead_in_parts() -> None:
+    """However many readers there are, they do not read a batch each."""
+    source = Source(6400)
+    with cpu(source, None, batches=np.arange(6400).reshape(-1, 200), readers=16, prefetch=1, decoders=1) as loader:
+        next(loader)
+        before = -1
+        while before < (before := source.reads.total()):
+            time.sleep(0.3)
+    assert before <= 4 * 200 + 16 * 64
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -196,13 +215,35 @@ def test_a_function_is_called_once_an_epoch() -> None:
     assert [b.indices.tolist() for b in found] == [[0, 1], [2], [3, 4], [5], [6], [7]]
 
 
-def test_bad_images_have_the_size_of_their_batch() -> None:
-    source = Various(20, corrupt={4}, unreadable={11})
+def test_the_number_of_samples_is_known_while_epochs_are_read() -> None:
+    with cpu(Source(8), batches=lambda epoch: [[0]] * (1 + epoch * 7 % 20), epochs=None, prefetch=6) as loader:
+        for _, _ in zip(range(3000), loader, strict=False):
+            assert 1 <= loader.samples <= 20
+
+
+@pytest.mark.parametrize("cache", [None, "1 MB"])
+def test_bad_images_have_the_size_of_their_batch(cache: str | None) -> None:
+    """Those that cannot be read any more, too, and those that a function is not possible for."""
+    source = Various(40, corrupt={4}, unreadable={11})
     batches = by_bucket(gi.read_sizes(source))
-    with pytest.warns(RuntimeWarning, match="2 samples"):
-        found = list(cpu(source, resized, batches=batches, on_error="fill", max_failures=0.5))
-    assert {int(i) for b in found for i in b.indices[~b.valid]} == {4, 11}
-    assert all(not b.images[~b.valid].any() for b in found)
+    source.unreadable |= {12, 30}
+    unfit = int(batches(0)[3][0])
+
+    def choosy(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[gi.Batch, Any]:
+        if unfit in labels:
+            raise gi.ImageError(labels.tolist().index(unfit), "unfit")
+        return resized(x, rng), labels
+
+    def check(preprocess: Any, bad: set[int]) -> None:
+        loader = cpu(source, preprocess, batches=batches, on_error="fill", max_failures=0.5, epochs=2, cache=cache)
+        with pytest.warns(RuntimeWarning, match=f"{2 * len(bad)} samples"):
+            found = list(loader)
+        assert {int(i) for b in found for i in b.indices[~b.valid]} == bad
+        assert all(isinstance(b.images, np.ndarray) and not b.images[~b.valid].any() for b in found)
+        assert {failure.index for failure in loader.failures} == bad
+
+    check(resized, source.bad)
+    check(choosy, source.bad | {unfit})
     with pytest.raises(gi.DecodeError):
         list(cpu(source, resized, batches=batches))
 

@@ -1,6 +1,7 @@
 """Decoded images in memory: the pixels, the order and the failures of a loader without them."""
 
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from tests.data_sets import FILES, Source, cpu, jpeg, pixels_of
 
-from ..samples import PHOTOS, file_of, with_orientation
+from ..samples import PHOTOS, file_of, with_orientation, write_files
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -121,13 +123,21 @@ def test_failures(on_error: Any, size: Any) -> None:
     assert size != "1 MB" or loader.stats()["cached"] == 15
 
 
-def test_images_that_a_function_refuses() -> None:
-    source = [(jpeg(k, (20, 9 if k == 4 else 28)), k) for k in range(9)]
+def test_failures_of_a_batch_have_its_positions() -> None:
+    loader = cpu(Source(12, corrupt={6}), lambda x, rng: x, cache="1 MB", on_error="fill", epochs=9, batch_size=4)
+    with pytest.warns(RuntimeWarning, match="9 samples"):
+        errors = [recording_of(batch.images).source.failures for batch in loader]
+    assert [{k: one.index for k, one in found.items()} for found in errors] == [{}, {2: 2}, {}] * 9
+
+
+def test_images_that_a_function_refuses(tmp_path: Path) -> None:
+    data = {f"{k}.jpg": jpeg(k, (20, 9 if k == 4 else 28)) for k in range(9)}
+    source = [(str(write_files(tmp_path, data) / name), k) for k, name in enumerate(data)]
     options: dict[str, Any] = {"epochs": 3, "on_error": "skip", "batch_size": 3}
     cropped: Any = lambda x, rng: gi.random_crop(x, (12, 12), rng=rng)  # noqa: E731
     loader = cpu(source, cropped, cache="1 MB", **options)
     assert warned(loader) == warned(cpu(source, cropped, **options))
-    assert {failure.index for failure in loader.failures} == {4}
+    assert {(failure.index, failure.source) for failure in loader.failures} == {(4, str(tmp_path / "4.jpg"))}
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpuimg
+from gpuimg._batch.batch import as_clips
 
 from ..video.videos import made
 from .calls import CALLS
@@ -236,6 +237,9 @@ BATCHES: Refusals = [
     (lambda: gi.apply_plan(TWO, SIZES[:1] * 2), r"the plan is for an image 1 of size \(5, 7\), not \(9, 11\)"),
     (lambda: gi.apply_plan(TWO, [one[..., :1] for one in SIZES]), "for uint8 images with 3 channels, not uint8 with 1"),
     (lambda: gi.apply_plan(TWO, list(map(np.float32, SIZES))), "for uint8 images with 3 channels, not float32 with 3"),
+    (lambda: gi.apply_plan(gi.resize(X, 4), as_clips(X[None])), "the plan is for 3 images, not 1 clip"),
+    (lambda: gi.apply_plan(gi.resize(files(), 4, exact="torch"), files(draft=1.0)), "without draft="),
+    (lambda: gi.apply_plan("plan.npy", SIZES), "plan must be a Batch, whose operations are applied to images, not str"),
     (lambda: MOVED.tokens(3, merge=2), r"multiples of 6, which is patch \* merge, not \(9, 11\) as of image 0"),
     (lambda: MOVED.tokens(1, pad=5), "pad must be at least 99"), (lambda: MOVED.tokens(1, counts=[3]), "pass pad, too"),
     (lambda: MOVED.tokens(1, pad="longest", counts=[1]), "add up to 3"),
