@@ -1,11 +1,11 @@
 """Recordings: images on a device with the plans of operations to apply. Functions work on these."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._checks.arguments import Count
+from .._checks.records import record
 from .._checks.text import images_or_clips
 from .._checks.types import Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels, rows_of
@@ -17,7 +17,7 @@ from .arrays import checked_arrays
 from .result_spec import UNITS
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Recording(Evolving):
     """Source images and the operations to apply. Immutable: functions return another recording."""
 

@@ -1,12 +1,13 @@
 """Clips as frame numbers of videos, not decoded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .._checks.records import record
 from .._checks.types import Ints
 from .._decoding.options import DecodeOptions
 from .._video.index import VideoIndex
@@ -14,7 +15,7 @@ from ..errors import ClipFailure, Failure
 from .selection import Opened, Selection
 
 
-@dataclass(frozen=True)
+@record
 class EncodedClips(Opened):
     """Clips whose frame numbers are known; none of the frames is decoded."""
 

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import field, replace
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from .._checks.records import record
 from .._checks.types import Ints
 from .._decoding import exif
 from .._decoding.jpeg import Headers
@@ -36,7 +37,7 @@ def check_reach(regions: Ints, strides: Ints) -> None:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Pixels:
     """Images in one flat buffer: image ``i`` is ``flat[offsets[i]:]`` of ``sizes[i]`` and ``channels``."""
 
@@ -109,7 +110,7 @@ class Pixels:
         return self.flat[start : start + n * math.prod(shape)].reshape(n, *shape)
 
 
-@dataclass(frozen=True)
+@record
 class EncodedImages(Opened):
     """Images with headers read. An image with an unreadable header has size 1 x 1."""
 
@@ -128,12 +129,12 @@ class EncodedImages(Opened):
     layout: ClassVar[str] = "NHWC"  # of decoded images
     frames: ClassVar[None] = None  # these are not frames of clips
 
-    @cached_property
+    @property
     def dtype(self) -> str:
         """Dtype of decoded images, uint8 or uint16."""
-        return f"uint{self.options.bits}"
+        return self.options.dtype
 
-    @cached_property
+    @property
     def channels(self) -> int:
         """Channels of decoded images."""
         return self.options.channels

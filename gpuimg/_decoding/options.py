@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,12 +79,12 @@ class DecodeOptions:
         if not (is_number and 1.0 <= draft < np.inf):
             raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Channels of decoded images, alpha included."""
         return COLORS[self.color]
 
-    @property
+    @cached_property
     def has_alpha(self) -> bool:
         """True if decoded images have an alpha channel."""
         return self.channels in WITH_ALPHA
@@ -94,7 +94,12 @@ class DecodeOptions:
         """The same options for 8-bit images without alpha."""
         return replace(self, color="gray" if self.channels < 3 else "rgb", depth="uint8")
 
-    @property
+    @cached_property
+    def dtype(self) -> str:
+        """Dtype of decoded images, uint8 or uint16."""
+        return f"uint{self.bits}"
+
+    @cached_property
     def bits(self) -> int:
         """Bits per decoded value, 8 or 16."""
         return DEPTHS[self.depth]

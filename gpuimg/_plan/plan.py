@@ -8,13 +8,13 @@ coordinate system (output -> source).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.records import record
 from .._checks.types import Floats, Ints, Mask
 from .._data.images import whole_regions
 from .._threads.turn import zeros
@@ -28,7 +28,7 @@ _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION
 
 
 class Evolving:
-    """A frozen dataclass without slots and without state that follows from its fields, which would not change."""
+    """A record without slots and without state that follows from its fields, which would not change."""
 
     def __init_subclass__(cls) -> None:
         for name in dir(cls):
@@ -45,7 +45,7 @@ def evolve(value: _Value, **changes: Any) -> _Value:
     Without ``__init__`` and checks of fields: every recorded function does this several times.
     """
     new = object.__new__(type(value))
-    object.__setattr__(new, "__dict__", value.__dict__ | changes)
+    new.__dict__ = value.__dict__ | changes
     return new
 
 
@@ -56,7 +56,7 @@ class Origin(NamedTuple):
     support: Floats  # (N, 2), pixels of this grid spanned by one filter unit, in x and y
 
 
-@dataclass(frozen=True)
+@record
 class Grid(Evolving):
     """The pixel grid at one point of the plan, with its maps back to all earlier coordinate systems."""
 
@@ -67,7 +67,7 @@ class Grid(Evolving):
     kernel: Ints | None = None  # (N, 2), taps in x and y of images whose filter is GAUSSIAN
 
 
-@dataclass(frozen=True)
+@record
 class Entry(Evolving):
     """One instruction of the program, a column with a value for each image."""
 
@@ -96,7 +96,7 @@ class Step(NamedTuple):
     sizes: Ints  # (N, 2), of the new grid
 
 
-@dataclass(frozen=True)
+@record
 class Plan(Evolving):
     """The operations recorded for a batch of N images. Immutable: every method returns a new plan."""
 
