@@ -26,7 +26,8 @@ import numpy as np
 
 from . import sizes
 from ._batch import tokens as several
-from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of, run_into
+from ._batch.batch import Batch, Images, as_batch, recording_of, run_into
+from ._batch.clips import as_clips
 from ._batch.recording import Recording
 from ._checks import arguments
 from ._checks.docstrings import documented

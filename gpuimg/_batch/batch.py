@@ -7,7 +7,6 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeAlias, overload
 
@@ -203,8 +202,7 @@ class Batch(Sequence[Array]):
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
         """
-        check_layout(layout)
-        return Batch(self._recording.with_results(self._result(result_dtype(self._recording, dtype), layout)))
+        return Batch(self._recording.with_results(self._checked_result(dtype, layout)))
 
     def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
         """Run now and return all images as one array.
@@ -282,8 +280,7 @@ class Batch(Sequence[Array]):
         >>> ragged.values.shape, ragged.starts.tolist()
         ((78,), [0, 60])
         """
-        check_layout(layout)
-        pixels = self._result(result_dtype(self._recording, dtype), layout)
+        pixels = self._checked_result(dtype, layout)
         return several.Ragged(pixels.flat, pixels.offsets.copy(), pixels.sizes.copy())
 
     def padded(
@@ -414,6 +411,11 @@ class Batch(Sequence[Array]):
         """True if all results have one size."""
         return not np.any(self.sizes[1:] != self.sizes[:-1])
 
+    def _checked_result(self, dtype: Any, layout: str) -> Pixels:
+        """Return the results in a dtype and layout of a caller's, see :meth:`_result`."""
+        check_layout(layout)
+        return self._result(result_dtype(self._recording, dtype), layout)
+
     def _result(self, name: str, layout: str, allocate: Allocate | None = None) -> Pixels:
         """Return the results in a dtype and layout, both checked, in memory that later calls return again."""
         recording = self._recording
@@ -510,8 +512,7 @@ class Batch(Sequence[Array]):
 
     def _items(self) -> Pixels:
         """Return the results: pixels to which nothing is done as they are, others in the default dtype."""
-        name, layout = self._stored()
-        return self._result(result_dtype(self._recording, name), layout)
+        return self._checked_result(*self._stored())
 
     # -- copies ------------------------------------------------------------------------------------------------
 
@@ -594,18 +595,3 @@ def views_of(images: Any, samples: int) -> list[Any]:
 def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
     """Run a batch into a flat array, at an element offset for each image."""
     batch._run(flat, offsets, layout)
-
-
-def as_clips(clips: Any) -> Batch:
-    """Return a batch of a caller's clips: a Batch of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array."""
-    if isinstance(clips, Batch):
-        if clips.frames is None:
-            raise TypeError("clips must be a batch of gpuimg.open_clips, or arrays; this batch has images")
-        return clips
-    listed = isinstance(clips, (list, tuple))
-    shapes = [np.shape(clip) for clip in clips] if listed else [np.shape(clips)[1:]]
-    if not shapes or any(len(shape) != 4 or shape[0] < 1 or shape[0] != shapes[0][0] for shape in shapes):
-        raise ValueError(f"clips must have shapes (T, H, W, C) of one T, at least 1, not {sorted(set(shapes))}")
-    frames = [frame for clip in clips for frame in clip] if listed else clips.reshape(-1, *shapes[0][1:])
-    before = recording_of(frames)
-    return Batch(replace(before, source=replace(before.source, frames=shapes[0][0])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from .._threads.threads import threads
 from .._video.files import library, video_data
 from .._video.index import VideoIndex, VideoInfo, read_index
 from ..errors import VideoError
-from .batch import Batch
+from .batch import Batch, recording_of
 from .encoded import ON_ERROR
 from .recording import Recording
 
@@ -284,3 +285,18 @@ def _numbers_at(times: Floats, videos: Sequence[VideoIndex | None]) -> tuple[Int
         else:
             numbers[k] = found
     return numbers, refused
+
+
+def as_clips(clips: Any) -> Batch:
+    """Return a batch of a caller's clips: a Batch of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array."""
+    if isinstance(clips, Batch):
+        if clips.frames is None:
+            raise TypeError("clips must be a batch of gpuimg.open_clips, or arrays; this batch has images")
+        return clips
+    listed = isinstance(clips, (list, tuple))
+    shapes = [np.shape(clip) for clip in clips] if listed else [np.shape(clips)[1:]]
+    if not shapes or any(len(shape) != 4 or shape[0] < 1 or shape[0] != shapes[0][0] for shape in shapes):
+        raise ValueError(f"clips must have shapes (T, H, W, C) of one T, at least 1, not {sorted(set(shapes))}")
+    frames = [frame for clip in clips for frame in clip] if listed else clips.reshape(-1, *shapes[0][1:])
+    before = recording_of(frames)
+    return Batch(replace(before, source=replace(before.source, frames=shapes[0][0])))

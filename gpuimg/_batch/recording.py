@@ -72,6 +72,11 @@ class Recording(Evolving):
             return int(np.argmax(unfit))
         return None
 
+    def check_undrafted(self) -> None:
+        """Refuse images whose pixels ``draft`` changes, for an exact resize."""
+        if isinstance(self.source, EncodedImages) and self.source.options.draft is not None:
+            raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")
+
     @property
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result."""

@@ -68,9 +68,8 @@ def apply_plan(plan: Batch, images: Images) -> Batch:
         )
     if recording.frames != given.frames:
         raise ValueError(f"the plan is for {given.shown}, not {recording.shown}")
-    exact, source = any(one.exact is not None for one in given.segments), recording.source
-    if exact and isinstance(source, EncodedImages) and source.options.draft is not None:
-        raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")
+    if any(one.exact is not None for one in given.segments):
+        recording.check_undrafted()
     before = () if recording.changes_nothing else recording.segments
     return Batch(recording.with_segments((*before, *given.segments)))
 

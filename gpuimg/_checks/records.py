@@ -10,7 +10,6 @@ _Class = TypeVar("_Class")
 def record(cls: type[_Class]) -> type[_Class]:
     """Make an immutable dataclass whose objects equal themselves only.
 
-    A type checker refuses changes of a field. Python would check each field of each object that is made, which takes
-    longer than all else in ``__init__``.
+    A type checker refuses changes of a field. Python would check each field of each object that is made.
     """
     return dataclass(eq=False)(cls)

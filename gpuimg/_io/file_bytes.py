@@ -79,7 +79,7 @@ def _read(source: Source, max_bytes: int) -> Any:
 
 def check_sources(sources: Any) -> None:
     """Refuse anything but a sequence of sources: a single one, an array, an iterator."""
-    if type(sources) is list:  # which most are; checks of abstract classes take longer than those of all sources
+    if type(sources) is list:  # which most are, without checks of abstract classes
         return
     single = isinstance(sources, (str, bytes, bytearray, memoryview, os.PathLike)) or hasattr(sources, "read")
     if not single and isinstance(sources, Sequence):

@@ -78,13 +78,16 @@ class Reader:
         self._waited = 0.0  # seconds that batches waited for threads that have ended
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
         self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
-        chunk = min(max(2 * schedule.batch_size // reading.readers, _LEAST_CHUNK), _MOST_CHUNK)
-        self._chunk = min(chunk, schedule.batch_size)
+        self._chunk = self._chunk_of(schedule.batch_size)
         self.are_listed = isinstance(schedule.order, Batches)
         shuffle = schedule.order.shuffle
         self._buffer = 0  # samples that are read together, in the order of the source
         if isinstance(shuffle, Blocks):
             self._buffer, self._chunk = shuffle.run, max(shuffle.samples, _MOST_CHUNK)
+
+    def _chunk_of(self, batch: int) -> int:
+        """Return the samples of a read job, for batches of this many."""
+        return min(max(2 * batch // self.reading.readers, _LEAST_CHUNK), _MOST_CHUNK, batch)
 
     def batches(self) -> Iterator[DrawnBatch]:
         """Draw the batches of the loop; under "skip" the next one only after the one before was computed."""
@@ -147,11 +150,9 @@ class Reader:
         self._end()
         self._read.clear()
         # Batches begin when a whole buffer was read; the next one is read meanwhile.
-        samples = self._buffer or 2 * self.schedule.batch_size
-        ahead = max(-(-samples // self._chunk), self.reading.readers) + 1
-        if self.are_listed:  # parts of batches
-            ahead = 2 * self.reading.readers + 1
-        self._begin(Prefetcher(self._jobs(epochs), ahead, self.reading.readers, "read", spare=True))
+        samples, readers = self._buffer or 2 * self.schedule.batch_size, self.reading.readers
+        chunks = 2 * readers if self.are_listed else max(-(-samples // self._chunk), readers)
+        self._begin(Prefetcher(self._jobs(epochs), chunks + 1, readers, "read", spare=True))
 
     def _begin(self, chunks: Prefetcher[ReadChunk]) -> None:
         with self._lock:
@@ -233,7 +234,7 @@ class Reader:
     def _parts_of_batch(self, share: Share, epoch: int, at: int) -> Iterator[Callable[[], ReadChunk]]:
         """Yield jobs that read a listed batch."""
         indices, real, copies = self._chosen(share, epoch, at, at + 1)
-        most = min(max(2 * len(indices) // self.reading.readers, _LEAST_CHUNK), _MOST_CHUNK)
+        most = self._chunk_of(len(indices))
         for k in range(0, len(indices), most):
             some = slice(k, k + most)
             numbers = None if copies is None else copies[some]

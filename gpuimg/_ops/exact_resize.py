@@ -9,7 +9,6 @@ import numpy as np
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Ints, Mask
-from .._data.images import EncodedImages
 from ..errors import ImageError
 from ..kernels import exact as rules
 from ..kernels import layout
@@ -87,6 +86,4 @@ def _check_source(recording: Recording, rule: int) -> None:
         raise ValueError(f"an exact resize is for uint8 images, not {recording.dtype}")
     if not rules.allows(rule, recording.channels):
         raise ValueError(f"an exact resize as Pillow's is for 1, 3 or 4 channels (RGBA), not {recording.channels}")
-    source = recording.source
-    if isinstance(source, EncodedImages) and source.options.draft is not None:
-        raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")
+    recording.check_undrafted()

@@ -132,8 +132,10 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
                 one = one._replace(offsets=offsets, total=total)
         compiled.append(one)
     files = None
-    if not (on_host or isinstance(source, Pixels)):
-        files = Files.of(source, sizes, scaled.scales, compiled[-1].regions, first)
+    if not on_host:
+        check_reach(compiled[-1].regions, sizes[:, 1] * source.channels)
+        if not isinstance(source, Pixels):
+            files = Files.of(source, sizes, scaled.scales, compiled[-1].regions, first)
     return Work(source, compiled[::-1], scaled.starts, scaled.scales, sizes, first, files)
 
 

@@ -34,7 +34,6 @@ from .._data.images import (
     ALIGNMENT,
     Encoded,
     Pixels,
-    check_reach,
     numpy_dtype,
     offsets_of,
 )
@@ -397,7 +396,6 @@ def _placed(segment: CompiledSegment, place: _Place, output: Ints) -> _PlacedSeg
     plan, region, strides = segment.plan, segment.regions, place.strides
     prepass = prepass_records(plan, sizes, channels, start) if has_prepass(plan) else None
     start = start if prepass is None else prepass_layout(sizes, channels)[0]
-    check_reach(region, strides)
     start = start + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
     if segment.exact is not None:
         return placed_exact(segment, start, strides, output)

@@ -136,6 +136,14 @@ def test_segments_that_do_not_change_an_image_are_not_its_own() -> None:
     assert work.starts.tolist() == [1, 0, 1]
 
 
+def test_regions_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets of a GPU's kernels are of 32 bits: what they cannot hold is refused before a file is decoded."""
+    monkeypatch.setattr("tests.operations.test_lower.SIZES", SIZES * 600)
+    source = files()
+    with pytest.raises(ValueError, match="image 0 is too large: 36,000 rows of 144,000 values"):
+        lower(source, (Plan.start(source.sizes, 3, of_bytes=True),), UINT8, "pixels", on_host=False)
+
+
 def test_equal_files() -> None:
     source = files().take(np.array([2, 0, 2, 1, 0]))
     plan = Plan.start(source.sizes, 3, of_bytes=True)

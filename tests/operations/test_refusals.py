@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpuimg
-from gpuimg._batch.batch import as_clips
+from gpuimg._batch.clips import as_clips
 
 from ..video.videos import made
 from .calls import CALLS
