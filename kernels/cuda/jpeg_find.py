@@ -6,7 +6,7 @@ bit soon agree with the right one, so that this takes few rounds in photos. In p
 as there are parts: a search that needs more than ``MOST_ROUNDS`` reports its image, which the CPU then decodes.
 
 Every record is derived from states that follow from the first bit of the scan. The kernel that decodes the segments
-checks the codes, that a segment ends where the next one begins, and the predictors there.
+checks that a segment ends where the next one begins, and the predictors there.
 
 References: Weissenberger and Schmidt, Accelerating JPEG Decompression on GPUs (2021).
 """
@@ -14,6 +14,7 @@ References: Weissenberger and Schmidt, Accelerating JPEG Decompression on GPUs (
 from numba import cuda, types
 
 from ..jpeg.layout import LONGEST
+from ..jpeg.tables import END_OF_BLOCK
 from ..jpeg.upload import (
     IN_SCAN,
     IN_SEGMENT,
@@ -27,11 +28,13 @@ from ..jpeg.upload import (
     UNSYNCHRONIZED,
 )
 from ..scalar import i32, scalar, u32, u64, up, word
-from .jpeg_codes import AC, entry_of, following, refilled, stream_at, tables_loader, value_of
+from .jpeg_codes import AC, LAST, entry_of, following, refilled, stream_at, tables_loader, value_of
 
 LOOKED_UP = 9  # bits that are looked up at once, in a quarter of the memory of the other kernel's tables
 _FAST = SLOTS << LOOKED_UP
-_BAD = 16 | 1 << 8  # entry of bits that are not a code: any rule works, since the other kernel reports them
+_PAST = 64  # advance that leads past the last coefficient of any block, without being its end
+_BAD = 16 | _PAST << 8  # entry of bits that are not a code
+_WRONG = 16  # bit of a number of blocks where the number up to a wrong symbol is kept
 NONE = i32(-1)
 _OWN = PARTS - 1  # parts at a time that become segments; the last thread's part shows where the one before it ends
 _WARPS = PARTS // 32
@@ -56,7 +59,8 @@ def decode_part(words, codes, fast, begin, bit, state, stop):
     """Decode symbols from a bit and a state of the decoder on, until one ends at ``stop`` or after it.
 
     Return, of the blocks that begin there, their number, the bit of the first one and its state, and the sums of the DC
-    differences of three components; then the bit and the state after the last symbol.
+    differences of three components; then the bit and the state after the last symbol. Above 16 bits the first number
+    has 0, or 1 more than the number of blocks up to the first symbol that no valid file has there.
     """
     blocks, first_bit, first_state = i32(0), NONE, i32(0)
     d0, d1, d2 = i32(0), i32(0), i32(0)
@@ -76,21 +80,25 @@ def decode_part(words, codes, fast, begin, bit, state, stop):
         used = i32(entry & 255)
         advance = i32(entry >> 8)
         if table < AC:
-            if blocks == 0:
+            if first_bit == NONE:
                 first_bit, first_state = bit, state
             blocks = i32(blocks + 1)
-            value = value_of(u32(top << u32(used - advance)), u32(advance))
+            size = i32(advance & 31)
+            value = value_of(u32(top << u32(used - size)), u32(size))
             component = i32(here >> 3)
             d0 = i32(d0 + (value if component == 0 else i32(0)))
             d1 = i32(d1 + (value if component == 1 else i32(0)))
             d2 = i32(d2 + (value if component == 2 else i32(0)))
-            advance = i32(0)
+            advance = i32(advance & i32(_PAST))
         bits = u64(bits << u64(used))
         left = i32(left - used)
         if left < 32:
             bits, left, ahead, at = refilled(words, bits, left, ahead, at)
         bit = i32(bit + used)
-        _, state, here, k = following(codes, states, state, i32(k + advance))
+        k = i32(k + advance)
+        if LAST < k < END_OF_BLOCK and blocks < i32(1 << _WRONG):
+            blocks = i32(blocks + i32(i32(blocks + 1) << _WRONG))
+        _, state, here, k = following(codes, states, state, k)
     state = i32(state + (i32(1) if (here & 7) >= AC else i32(0)))
     return blocks, first_bit, first_state, d0, d1, d2, bit, i32(i32(state << _K_BITS) | k)
 
@@ -144,7 +152,8 @@ def find(words, scans, status):
     """Find where the blocks of each part of a scan begin, and write the segments (kernel function).
 
     ``scans`` is the word offset of the launch's scans, one for each block of threads. ``status`` is set to
-    ``UNSYNCHRONIZED`` for images whose parts take too many rounds, or have too few blocks.
+    ``UNSYNCHRONIZED`` for images whose parts take too many rounds, or have too few blocks, and to 1 for those with a
+    wrong code before the end of the window.
     """
     fast = cuda.shared.array(_FAST, types.uint16)
     codes = cuda.shared.array(SET_WORDS, types.int32)
@@ -204,6 +213,8 @@ def find(words, scans, status):
         last_bit, last_state = end_bits[_OWN - 1], end_states[_OWN - 1]
         if thread == _OWN:
             blocks, d0, d1, d2 = i32(0), i32(0), i32(0), i32(0)
+        wrong = i32(i32(blocks >> _WRONG) - 1)  # blocks of the part up to a wrong symbol, -1 without one
+        blocks = blocks & i32((1 << _WRONG) - 1)
         lane, warp = thread & i32(31), i32(thread >> 5)
         n, s0, s1, s2 = summed(blocks, lane), summed(d0, lane), summed(d1, lane), summed(d2, lane)
         if lane == 31:
@@ -226,6 +237,8 @@ def find(words, scans, status):
         found, block = word(words, scan, IN_SCAN.found), word(words, scan, IN_SCAN.block)
         image = word(words, scan, IN_SCAN.image)
         low, high = max(i32(n - blocks), skip), min(n, wanted)
+        if wrong >= 0 and i32(n + wrong) <= i32(wanted + blocks):  # before the window no other kernel would report it
+            cuda.atomic.max(status, up(image), i32(1))
         if low < high and part < count:
             other = i32(thread + 1)
             while other < PARTS and firsts[up(other)] == NONE:

@@ -217,6 +217,22 @@ def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: p
     np.testing.assert_array_equal(x.compute("uint8")[0].values, whole[5:25, 7:37])
 
 
+@pytest.mark.parametrize("span", [256, 2048])
+def test_damage_before_a_region_is_found(launches: Launches, monkeypatch: pytest.MonkeyPatch, span: int) -> None:
+    """By the kernel that finds where blocks begin: no other one decodes those before the region."""
+    spans(monkeypatch, span=span)
+    whole = [encoded(photo(70, 61), sampling, quality=85) for sampling in jpegs.SAMPLINGS[:-1]]
+    early, late = [], []
+    for k, data in enumerate(2 * whole):
+        for files, at in ((early, jpegs.scan_start(data) + 20 * k), (late, len(data) - 99 - k)):
+            files.append(data[:at] + b"\xff\0" * (3 + k) + data[at + 3 + k :])  # no code
+    last, first = np.array([[64, 10, 6, 40]]), np.array([[0, 10, 1, 40]])
+    x = assert_the_cpus(launches, early, last.repeat(len(early), 0))
+    assert recording_of(x).source.given_up == set(range(len(early)))
+    x = assert_the_cpus(launches, late + whole, first.repeat(len(late + whole), 0))
+    assert recording_of(x).source.given_up == set()  # damage after a region is none
+
+
 def test_coefficients_of_more_than_ten_bits_are_left_to_the_cpu(launches: Launches) -> None:
     files = [(size, data) for ac in ("shortest", "longest") for size, data, _ in with_large_coefficients(ac)]
     x = assert_the_cpus(launches, [data for _, data in files])
