@@ -222,7 +222,8 @@ def test_damage_before_a_region_is_found(launches: Launches, monkeypatch: pytest
     """By the kernel that finds where blocks begin: no other one decodes those before the region."""
     spans(monkeypatch, span=span)
     whole = [encoded(photo(70, 61), sampling, quality=85) for sampling in jpegs.SAMPLINGS[:-1]]
-    early, late = [], []
+    early: list[bytes] = []
+    late: list[bytes] = []
     for k, data in enumerate(2 * whole):
         for files, at in ((early, jpegs.scan_start(data) + 20 * k), (late, len(data) - 99 - k)):
             files.append(data[:at] + b"\xff\0" * (3 + k) + data[at + 3 + k :])  # no code
