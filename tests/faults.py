@@ -175,6 +175,12 @@ FAULTS = [
           "weight = 1.0 - (x1 - x0) * (y1 - y0) / (width * height)", "weight = drawn + 0.0 * x1", "operations/mixing"),
     Fault("crops: an odd margin of a central crop is rounded up", "kernels/rectangles.py",
           "np.rint(f64(sizes[i, k] - new[i, k]) / 2.0)", "np.ceil(f64(sizes[i, k] - new[i, k]) / 2.0)", "operations/geometry random/views"),
+    Fault("team: more threads compute than are allowed", "kernels/cpu/team.py",
+          'if running >= add_to(team, "most", 0):', 'if running > add_to(team, "most", 0):', "compiled/team"),
+    Fault("team: workers go to any job", "kernels/cpu/team.py",
+          "number < least", "number > least", "compiled/team"),
+    Fault("team: an interrupted thread keeps its place", "kernels/cpu/batch.py",
+          "        thread.placed = 0\n        leave_place(team_[0], offers)", "        thread.placed = 0", "compiled/team"),
     Fault("loading: results are the memory of the cache", "gpuimg/_batch/batch.py",
           "not source.is_shared and ", "", "loading/cache"),
     # CUDA: the order of work, kernels

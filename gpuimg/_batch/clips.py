@@ -20,7 +20,7 @@ from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
 from .._io.file_bytes import Source, SourceNames, check_sources, source_name
 from .._runtimes.devices import runtime_for
-from .._threads.team import each_side_by_side
+from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
 from .._video.files import library, video_data
 from .._video.index import VideoIndex, VideoInfo, read_index

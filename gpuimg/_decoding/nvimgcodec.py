@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Mask
-from .._threads.team import SharedIterator, each_side_by_side
+from .._threads.helpers import SharedIterator, each_side_by_side
 from .._version import install_hint
 from ..kernels.jpeg.layout import BASELINE
 from .jpeg import Headers

@@ -136,8 +136,8 @@ def load(
         Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
         or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.
     decoders : int
-        Batches that are computed concurrently, per device: while one is decoded, the next one's headers are read and
-        its calls recorded. On the CPU they share ``GPUIMG_NUM_THREADS`` threads.
+        Batches that are computed concurrently, per GPU. On the CPU one batch at a time has all threads, while the next
+        one's headers are read and its calls recorded: leave it at 2 there, as more gain nothing.
     shard : (rank, world) or "auto"
         This process's share of the samples: every rank gets the same number of batches, and no two ranks get the same
         sample, except for padding. ``"auto"``: from the launcher's environment variables (``RANK`` and

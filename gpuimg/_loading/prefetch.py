@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from .._checks.arguments import whole_number
-from .._threads.team import raise_interruption
+from .._threads.helpers import raise_interruption
 from .._threads.threads import MOST_THREADS
 
 __all__ = ["prefetch"]

@@ -19,7 +19,7 @@ from .._decoding.pillow import decode_labels
 from .._io.file_bytes import MAX_BYTES, read, source_name
 from .._plan.plan import evolve
 from .._runtimes.devices import native, to_host
-from .._threads.team import each_side_by_side
+from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
 from ..errors import ImageError
 from ..kernels import layout

@@ -1,9 +1,8 @@
 """The CPU runtime: each thread takes one image at a time from file to result, so that it stays in the cache."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,19 @@ from .._decoding import one_file, pillow, route
 from .._decoding.options import DecodeOptions
 from .._plan.draft import decoded_sizes
 from .._plan.lower import Work, lower
-from .._threads.team import SharedIterator, each_side_by_side, side_by_side
+from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
 from .._threads.turn import end_turn
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
 from .cpu_image import decode_jpeg
-from .cpu_memory import Pool, RunningThreads, ThreadMemory
+from .cpu_memory import CallMemory, Pool
 from .protocol import Outcome, Timings
 
 
 class CpuRuntime:
-    """Runtime for the CPU. Threads live as long as a call; scratch memory is reused by the next call.
+    """Runtime for the CPU. Scratch memory is reused by the next call.
 
     ``most`` is the largest number of threads for one call, by default all allowed; 1 is for callers with threads.
     """
@@ -37,9 +36,8 @@ class CpuRuntime:
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
-        self._spare: list[ThreadMemory] = []
+        self._spare: list[CallMemory] = []
         self._pool = Pool()
-        self._running_threads = RunningThreads()
 
     def device(self) -> AbstractContextManager[None]:
         """See :meth:`Runtime.device`."""
@@ -116,7 +114,7 @@ class CpuRuntime:
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
         work = lower(images, (), layout.UINT8, "pixels", on_host=True)
-        return pixels, self._run(Call(work, flat, offsets, self._running_threads, regions))
+        return pixels, self._run(Call(work, flat, offsets, regions))
 
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """See :meth:`Runtime.decode_file`."""
@@ -131,13 +129,13 @@ class CpuRuntime:
         end_turn()
         memory = self._take()
         try:
-            return decode_jpeg(data, options, memory, self._running_threads.running, self.empty)
+            return decode_jpeg(data, options, memory, self.empty)
         finally:
             self._spare.append(memory)
 
     def run(self, work: Work, out: Any, offsets: Any) -> Outcome:
         """Run all segments of an image before the next one."""
-        return self._run(Call(work, out.view(np.uint8), offsets, self._running_threads))
+        return self._run(Call(work, out.view(np.uint8), offsets))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""
@@ -150,36 +148,23 @@ class CpuRuntime:
                 out[start : start + a.size],
             )  # fmt: skip
 
-        each_side_by_side(work, range(len(one.offsets)), self._helpers(len(one.offsets)) + 1)
+        each_side_by_side(work, range(len(one.offsets)), min(self._most or threads(), len(one.offsets)))
 
     def _run(self, call: Call) -> Outcome:
         end_turn()  # the native loops run without the GIL
-        for python in call.rounds():
-            helpers = self._helpers(call.images_left(python))
-            work = partial(self._work, call, SharedIterator(python) if python else ())
-            if helpers > 0:
-                side_by_side(work, helpers, call.stop)
-            else:
-                work()
+        memory = self._take()
+        try:
+            call.run(memory, self._most or threads())
+        finally:
+            if not call.has_workers:  # else Ctrl-C came twice; they refer to the memory, so the call keeps it
+                self._spare.append(memory)
         if call.functions:
             call.check_functions()
         return Outcome(dict(sorted(call.failures.items())), call.timings)
 
-    def _helpers(self, images: int) -> int:
-        """Return the number of threads in addition to the calling one."""
-        return min(self._most or threads(), images) - 1 if images > 1 else 0
-
-    def _work(self, call: Call, python: Iterable[int]) -> None:
-        """Run one thread's part."""
-        memory = self._take()
-        try:
-            call.work(memory, python)
-        finally:
-            self._spare.append(memory)
-
-    def _take(self) -> ThreadMemory:
+    def _take(self) -> CallMemory:
         # Without a lock: one that another thread holds during a fork would stay locked in the child.
         try:
             return self._spare.pop()
         except IndexError:
-            return ThreadMemory()
+            return CallMemory()

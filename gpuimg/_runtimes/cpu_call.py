@@ -1,10 +1,9 @@
 """One call of the CPU runtime: fills the records that the native loop reads, and runs the decoders in Python.
 
-Records hold raw addresses of files, pixels, results and scratch memory; :class:`Call` and :class:`ThreadMemory` keep
+Records hold raw addresses of files, pixels, results and scratch memory; :class:`Call` and :class:`CallMemory` keep
 the owners of that memory alive while the native loop runs.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, fields
@@ -28,6 +27,7 @@ from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png
 from .._plan.compile import Stored
 from .._plan.lower import CompiledSegment, Work
+from .._threads.helpers import SharedIterator, side_by_side
 from .._threads.turn import zeros
 from .._video.convert import readable, write_pixels
 from .._video.decode import decoded_frames
@@ -35,15 +35,16 @@ from .._video.files import open_video
 from ..errors import ImageError, VideoError
 from ..kernels import layout
 from ..kernels.compiled import ALWAYS, RUN_IMAGES, compile_together
-from ..kernels.cpu import exact, records
+from ..kernels.cpu import batch, exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
-from ..kernels.cpu.inputs import set_images, set_pass
+from ..kernels.cpu.inputs import set_images, set_job, set_pass
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive, recoded
-from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
-from .cpu_memory import TIMES, RunningThreads, ThreadMemory
+from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images, set_limit
+from .cpu_memory import CallMemory
+from .cpu_team import team
 from .protocol import Timings
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
@@ -145,21 +146,12 @@ class Call:
     timings : Timings
     """
 
-    def __init__(
-        self,
-        work: Work,
-        out: Any,
-        offsets: Ints,
-        running_threads: RunningThreads,
-        regions: Ints | None = None,
-    ) -> None:
+    def __init__(self, work: Work, out: Any, offsets: Ints, regions: Ints | None = None) -> None:
         source = work.source
         n, files = len(source.sizes), source if isinstance(source, EncodedImages) else None
         self._source, self._out, self._channels = source, out, source.channels
-        self._running = running_threads.running
         self.failures: dict[int, str] = {}
         self.timings = Timings()
-        self._lock = threading.Lock()
         self._sizes = work.sizes
         headers = NO_FILES if files is None else files.headers
         special = _SPECIAL.intersection(headers.records["kind"].tolist())
@@ -178,7 +170,7 @@ class Call:
             self._passes = last.passes if len(compiled) == 1 else np.concatenate([part.passes for part in compiled])
             results, elements, itemsize = last.results, last.elements, last.itemsize
         self._statuses = zeros(jpeg_records.STATUS, n)
-        self._queue = zeros(records.QUEUE, 1)
+        self._job = zeros(records.JOB, 1)
         images = self._images = zeros(records.IMAGE, n)
         if len(compiled) > 1:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
@@ -243,13 +235,45 @@ class Call:
 
     # -- work --------------------------------------------------------------------------------------------------
 
-    def rounds(self) -> Iterator[list[int]]:
-        """Yield the images to decode in Python: first other formats, then files the native decoder rejected."""
-        yield self._python
-        undecoded = self._statuses["result"].nonzero()[0].tolist()
+    def run(self, memory: CallMemory, most: int) -> None:
+        """Decode and process all images on up to ``most`` threads: once more those that the native decoder rejected."""
+        self._memory = memory
+        self._run_round(self._python, most)
         self._order = self._order[:0]
-        if undecoded:
-            yield undecoded
+        if undecoded := self._statuses["result"].nonzero()[0].tolist():
+            self._run_round(undecoded, most)
+
+    def _run_round(self, python: list[int], most: int) -> None:
+        """Run the images of the order, which native loops decode, and others, which Python decodes."""
+        count = max(min(most, len(self._order) + len(python)), 1)
+        self._memory.reserve(self._needs, count)
+        helpers = 0 if python else count - 1
+        self._set_job(self._job, self._order, helpers)
+        in_python: list[float] = []
+        try:
+            team.begin_call(helpers)
+            if python:
+                left, number = SharedIterator(python), SharedIterator(range(count))
+                side_by_side(lambda: self._decode(next(number), left, in_python), count - 1, self.stop)
+            else:
+                self._native(0)
+        finally:
+            team.end_call(helpers)
+        decoding, others = self._memory.seconds()  # without waits for the GIL, and for other threads to end
+        self.timings.decode += decoding + sum(in_python)
+        self.timings.kernels += others
+
+    def _set_job(self, job: Any, order: Ints, helpers: int) -> None:
+        memory = self._memory
+        set_job(
+            job, order, self._images, self._headers, self._statuses, self._passes, self._batch, memory.scratch,
+            memory.threads, helpers,
+        )  # fmt: skip
+
+    @property
+    def has_workers(self) -> bool:
+        """True while workers may be at the images: after an interrupt in the code that waits for them."""
+        return bool(self._job["offer"][0])
 
     def check_functions(self) -> None:
         """Raise ImageError for an image for which a user's function has raised, which its program says by a NaN."""
@@ -258,45 +282,49 @@ class Call:
                 i = int(np.isnan(programs).any(1).argmax())
                 raise ImageError(i, "a function passed to pointwise raised an exception, such as IndexError")
 
-    def images_left(self, python: list[int]) -> int:
-        """Return the number of images in a round, the most threads that it can use."""
-        return len(self._order) + len(python)
-
-    def work(self, memory: ThreadMemory, python: Iterable[int]) -> None:
-        """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
-        memory.reserve(self._needs)
-        in_python, start = 0.0, time.perf_counter()
+    def _native(self, thread: int) -> None:
+        """Run the native loop on the images of the order."""
         try:
-            for k in python:
-                clips = isinstance(self._source, EncodedClips)
-                for i, write in self._decode_clip(k) if clips else self._decode_image(k):
-                    is_done = self._write(i, write, memory)
-                    in_python += time.perf_counter() - start
-                    if not is_done:
-                        self._native(np.array([i]), np.zeros(1, records.QUEUE), memory)
-                    if self._queue["stop"][0]:
-                        return
-                    start = time.perf_counter()
-            while not self._native(self._order, self._queue, memory):
-                if self._queue["stop"][0]:
+            while not run_images(self._job, self._memory, thread):
+                if self._job["stop"][0]:
                     return
         except BaseException:
             self.stop()
             raise
         finally:
-            decoding, total = memory.words[TIMES].tolist()
-            with self._lock:  # times exclude waits for the GIL, and for a free slot of the native loop
-                self.timings.decode += decoding / 1e9 + in_python
-                self.timings.kernels += (total - decoding) / 1e9
+            batch.withdraw(self._job, team.offers)
+
+    def _decode(self, thread: int, python: Iterable[int], seconds: list[float]) -> None:
+        """Decode images or clips in Python one by one, then run the native loop over all others."""
+        place = self._job, team.records, team.offers, thread
+        one, order, clips = zeros(records.JOB, 1), np.zeros(1, np.int64), isinstance(self._source, EncodedClips)
+        try:
+            set_limit(self._memory, thread)
+            while not batch.enter(*place):
+                if self._job["stop"][0]:
+                    return
+            start = time.perf_counter()
+            for k in python:
+                for i, write in self._decode_clip(k) if clips else self._decode_image(k):
+                    is_done = self._write(i, write, thread)
+                    seconds.append(time.perf_counter() - start)
+                    if not is_done:
+                        order[0] = i
+                        self._set_job(one, order, 0)
+                        run_images(one, self._memory, thread)
+                    if self._job["stop"][0]:
+                        return
+                    start = time.perf_counter()
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            batch.leave(*place)
+        self._native(thread)
 
     def stop(self) -> None:
         """Let all threads end after their current image."""
-        self._queue["stop"] = 1
-
-    def _native(self, order: Ints, queue: Any, memory: ThreadMemory) -> bool:
-        return run_images(
-            order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory, self._running
-        )
+        batch.stop(self._job, team.records)
 
     def _decode_image(self, i: int) -> Iterator[tuple[int, Write | None]]:
         """Decode an image with our PNG decoder or Pillow, and turn it as displayed; yield None if that fails."""
@@ -341,7 +369,7 @@ class Call:
                 return
         yield from ((first + t, None) for t in range(len(numbers)))
 
-    def _write(self, i: int, write: Write | None, memory: ThreadMemory) -> bool:
+    def _write(self, i: int, write: Write | None, thread: int) -> bool:
         """Write an image that Python has decoded, None for a black one; return True if that is the result."""
         image = self._images[i]
         self._statuses[i] = 0
@@ -353,7 +381,7 @@ class Call:
             return True
         if write is not None:
             size = (x1 - x0) * (y1 - y0) * self._channels
-            padded = memory.flat("decoded", size + SOURCE_SLACK, np.uint8)
+            padded = self._memory.flat("decoded", size + SOURCE_SLACK, np.uint8, thread)
             write(region, padded[:size])
             image["kind"] = records.PIXELS
             image["source"], image["elements"] = padded.ctypes.data, size + SOURCE_SLACK

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.types import Ints
 from .._decoding import exif, jpeg, route
 from .._decoding.options import DecodeOptions
 from .._plan.draft import FULL
-from .._threads.threads import threads
 from ..kernels.cpu import batch, records
-from ..kernels.cpu.inputs import set_images
+from ..kernels.cpu.inputs import set_images, set_job
 from ..kernels.cpu.records import address_of
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout, progressive, recoded
@@ -21,7 +19,8 @@ from ..kernels.jpeg.books import books
 from ..kernels.jpeg.headers import read_header, shown_sizes
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
-from .cpu_memory import SINGLE, ThreadMemory
+from .cpu_memory import SINGLE, CallMemory
+from .cpu_team import team
 
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
@@ -46,15 +45,13 @@ _SOURCE, _STATISTICS = _word_of("needs", "source"), _word_of("needs", "statistic
 _NEEDS = slice(_STATISTICS, _STATISTICS + records.NEEDS.itemsize // 8)
 
 
-_MOST, _LIMIT = (records.THREAD.names or ()).index("most"), (records.THREAD.names or ()).index("limit")
+_LIMIT = (records.THREAD.names or ()).index("limit")
 
 
-def decode_jpeg(
-    data: Any, options: DecodeOptions, memory: ThreadMemory, running: Any, empty: Callable[[int, str], Any]
-) -> Any | None:
+def decode_jpeg(data: Any, options: DecodeOptions, memory: CallMemory, empty: Callable[[int, str], Any]) -> Any | None:
     """Return the pixels (H, W, C) of a JPEG as displayed; None for a file that our decoders do not take, or reject.
 
-    ``memory`` is that of the calling thread, ``running`` (1,) records.RUNNING; ``empty`` returns memory for the result.
+    ``empty`` returns memory for the result.
     """
     if route.is_special(options):
         return None
@@ -77,8 +74,10 @@ def decode_jpeg(
     )  # fmt: skip
     words[_SOURCE] = 0  # it is decoded into place
     memory.reserve(words[_NEEDS])
-    shared = batch_of_bytes(channels, frozenset((int(kind),)))
-    while not run_images(_FIRST, one["queue"], image, header, NO_PASSES, status, shared, memory, running):
+    job, shared = one["job"], batch_of_bytes(channels, frozenset((int(kind),)))
+    set_job(job, _FIRST, image, header, status, NO_PASSES, shared, memory.scratch, memory.threads, 0)
+    team.begin_call(0)
+    while not run_images(job, memory, 0):
         pass  # signals are handled here
     return None if words[_RESULT] else pixels.reshape(height, width, channels)
 
@@ -96,15 +95,14 @@ def batch_of_bytes(channels: int, kinds: frozenset[int], streamed: bool = False)
     return shared
 
 
-def run_images(
-    order: Ints, queue: Any, images: Any, headers: Any, passes: Any, statuses: Any, shared: Any, memory: ThreadMemory,
-    running: Any,
-) -> bool:  # fmt: skip
-    """Run the native loop on this thread; return False if images are left, for signals to be handled between."""
-    # Not current_thread(), which would create an object for each helper that is never removed.
-    memory.words[_LIMIT] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
-    memory.words[_MOST] = threads()
-    whole: bool = batch.run_images(
-        order, queue, images, headers, passes, statuses, shared, memory.scratch, memory.thread, running
-    )
+def run_images(job: Any, memory: CallMemory, thread: int) -> bool:
+    """Run the native loop as a thread of a job; return False if images are left, for signals to be handled between."""
+    set_limit(memory, thread)
+    whole: bool = batch.run_images(job, team.records, team.offers, thread)
     return whole
+
+
+def set_limit(memory: CallMemory, thread: int) -> None:
+    """Set the time after which this thread returns from native code, if it is the one that handles signals."""
+    # Not current_thread(), which would create an object for each helper that is never removed.
+    memory.words[thread, _LIMIT] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0

@@ -1,6 +1,5 @@
-"""Memory of the CPU runtime: reused scratch memory of worker threads, and memory of results."""
+"""Memory of the CPU runtime: reused scratch memory of threads, and memory of results."""
 
-import os
 from collections import deque
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from ..kernels.jpeg.layout import HEADER, STATUS, TABLE, TABLES
 
 # Results of at least _POOLED bytes come from a pool, which stores up to _SPARE blocks.
 _POOLED = 1 << 20
-_SPARE = 3
+_SPARE = 5
 
 
 _NAMES: Final = records.NEEDS.names or ()
@@ -27,71 +26,77 @@ _EXACT: Final = _NAMES.index("exact")
 
 
 _DECODING: Final = (records.THREAD.names or ()).index("decoding")
-#: Words of a records.THREAD: nanoseconds spent decoding, and in all.
-TIMES: Final = slice(_DECODING, _DECODING + 2)
+_TIMES: Final = slice(_DECODING, _DECODING + 2)  # words of a records.THREAD: nanoseconds spent decoding, and in all
 
 
 #: Records of a file that is decoded without a batch, and its size as displayed.
 SINGLE: Final = np.dtype(
     [
         ("image", records.IMAGE), ("header", HEADER), ("address", "<i8"), ("size", "<i8"), ("left", "<i8"),
-        ("needs", records.NEEDS), ("status", STATUS), ("queue", records.QUEUE), ("shown_size", "<i8", 2),
+        ("needs", records.NEEDS), ("status", STATUS), ("job", records.JOB), ("shown_size", "<i8", 2),
     ],
     align=True,
 )  # fmt: skip
 
 
-class ThreadMemory:
-    """Memory of one worker thread, grown as needed and reused by later calls."""
+class CallMemory:
+    """Memory of the threads of one call, grown as needed and reused by later calls.
+
+    Attributes
+    ----------
+    scratch : (T,) records.SCRATCH
+    threads : (T,) records.THREAD
+    words : (T, W) int64
+        The same memory as ``threads``, whose first fields are words.
+    """
 
     def __init__(self) -> None:
         single = np.zeros(1, SINGLE)
         self.single = {name: single[name] for name in SINGLE.names or ()}
         self.single_words = single.view(np.int64)  # the same memory
-        self.scratch = np.zeros(1, records.SCRATCH)
-        self.thread = np.zeros(1, records.THREAD)
-        self.words = self.thread.view(np.int64)  # the same memory: its first fields are words
-        self._buffer_words = self.scratch.view(np.int64).reshape(-1, 2)  # addresses and elements
-        self._reserved = np.zeros(len(_NAMES), np.int64)
-        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
+        self._buffers: dict[tuple[str, int], np.ndarray[Any, Any]] = {}
         # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
-        self._tables = np.zeros(TABLES, TABLE)
-        self._buffer_words[-1] = address_of(self._tables), self._tables.size
+        self._tables: list[np.ndarray[Any, Any]] = []
+        self.scratch, self._reserved = np.zeros(0, records.SCRATCH), np.zeros((0, len(_NAMES)), np.int64)
+        self._add_threads(1)
 
-    def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
-        """Return a buffer of at least this many elements, contents undefined."""
-        buffer = self._buffers.get(name)
+    def _add_threads(self, count: int) -> None:
+        more = count - len(self.scratch)
+        self.scratch = np.concatenate([self.scratch, np.zeros(more, records.SCRATCH)])
+        self._reserved = np.concatenate([self._reserved, np.zeros((more, len(_NAMES)), np.int64)])
+        self._buffer_words = self.scratch.view(np.int64).reshape(count, -1, 2)  # addresses and elements
+        self.threads = np.zeros(count, records.THREAD)
+        self.words = self.threads.view(np.int64).reshape(count, -1)
+        for words in self._buffer_words[count - more :]:
+            self._tables.append(tables := np.zeros(TABLES, TABLE))
+            words[-1] = address_of(tables), tables.size
+
+    def flat(self, name: str, elements: int, dtype: Any, thread: int = 0) -> np.ndarray[Any, Any]:
+        """Return a buffer of a thread, of at least this many elements, contents undefined."""
+        buffer = self._buffers.get((name, thread))
         if buffer is None or buffer.size < elements or buffer.dtype != dtype:
             buffer = np.empty(max(elements, 1), dtype)
-            self._buffers[name] = buffer
+            self._buffers[name, thread] = buffer
         return buffer
 
-    def reserve(self, needs: Ints) -> None:
-        """Prepare for a call; ``needs`` are the words of a records.NEEDS."""
-        if set_elements(needs, self._reserved, self._buffer_words):
-            for k in (needs > self._reserved).nonzero()[0].tolist():
+    def reserve(self, needs: Ints, count: int = 1) -> None:
+        """Prepare for a call on ``count`` threads; ``needs`` are the words of a records.NEEDS."""
+        if count > len(self.scratch):
+            self._add_threads(count)
+        if set_elements(needs, self._reserved, self._buffer_words, count):
+            for thread, k in np.argwhere(needs > self._reserved[:count]).tolist():
                 name = _NAMES[k]
-                self._buffer_words[k, 0] = address_of(self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8)))
-                self._reserved[k] = needs[k]
+                buffer = self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8), thread)
+                self._buffer_words[thread, k, 0], self._reserved[thread, k] = address_of(buffer), needs[k]
         if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
-            self._buffers["exact"][: records.KEPT_BYTES + ALIGNMENT] = 0
-        self.words[TIMES] = 0
+            for thread in range(count):
+                self._buffers["exact", thread][: records.KEPT_BYTES + ALIGNMENT] = 0
+        self.words[:count, _TIMES] = 0
 
-
-class RunningThreads:
-    """Number of threads of this process in native loops, over all batches."""
-
-    def __init__(self) -> None:
-        self._process = -1
-        self._running = np.zeros(1, records.RUNNING)
-
-    @property
-    def running(self) -> Any:
-        """(1,) records.RUNNING, updated by the loops; starts at 0 in a forked child, which has none of the threads."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._running = np.zeros(1, records.RUNNING)
-        return self._running
+    def seconds(self) -> tuple[float, float]:
+        """Return the seconds that threads have spent since then on decoding, and on anything else."""
+        decoding, total = self.words[:, _TIMES].sum(0).tolist()
+        return decoding / 1e9, (total - decoding) / 1e9
 
 
 class _PooledMemory:

@@ -18,7 +18,7 @@ from .._checks.types import Ints
 from .._data.clips import EncodedClips
 from .._data.images import Pixels
 from .._decoding import exif
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.helpers import SharedIterator, side_by_side
 from .._video.convert import Surface, surface_of
 from .._video.decode import decoded_frames
 from .._video.files import hardware, open_video

@@ -9,7 +9,7 @@ from .._checks.types import Ints, Mask
 from .._data.images import EncodedImages, Pixels
 from .._decoding import exif
 from .._plan.draft import FULL
-from .._threads.team import side_by_side
+from .._threads.helpers import side_by_side
 from .._threads.threads import threads
 from ..kernels.jpeg import layout, segments, upload
 from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables

@@ -15,7 +15,7 @@ from .._checks.types import Ints, Mask
 from .._data.images import Encoded, Pixels, name_of, offsets_of
 from .._data.patches import Form, PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
-from .._threads.team import each_side_by_side
+from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
 from ..kernels import exact
 from ..kernels.layout import DTYPES

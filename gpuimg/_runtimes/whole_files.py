@@ -8,7 +8,7 @@ import numpy as np
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
 from .._decoding import one_file, route
-from .._threads.team import each_side_by_side
+from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
 

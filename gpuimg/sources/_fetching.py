@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._io.file_bytes import too_large
-from .._threads.team import each_side_by_side
+from .._threads.helpers import each_side_by_side
 from ._remote import UNKNOWN, RemoteFile, Storage
 
 _AT_ONCE = 4  # concurrent requests per reader thread

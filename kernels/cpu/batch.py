@@ -1,6 +1,6 @@
-"""The CPU runtime's batch loop: one call per thread, without the GIL, decodes and processes images until none is left.
+"""The CPU runtime's batch loop: each thread of a job decodes and processes images, without the GIL, until none is left.
 
-Threads claim images with an atomic counter. :mod:`.records` defines the records that the host fills for the loop.
+Threads claim images with an atomic counter, see :mod:`.team`. :mod:`.records` defines what the host fills for the loop.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from ..jpeg.decode import call_decode
 from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, RECODED, STATUS, TABLE
 from ..layout import RECORD, SCALES
 from ..scalar import f32, loop
-from .clock import now, pause
+from .clock import now
 from .exact import call_resize
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
 from .records import (
@@ -23,17 +23,32 @@ from .records import (
     FLIP_COLUMNS,
     FLIP_ROWS,
     IMAGE,
+    JOB,
+    OFFER,
     PASS,
     PIXELS,
-    QUEUE,
-    RUNNING,
     SCRATCH,
     STORED,
     SWAP,
+    TEAM,
     THREAD,
     UNPADDED,
 )
 from .run import run_image
+from .team import (
+    end_job,
+    end_workers,
+    has_images,
+    join_job,
+    leave_job,
+    leave_place,
+    offer_job,
+    oldest,
+    stop_job,
+    wait_for_job,
+    wait_for_place,
+    withdraw_job,
+)
 from .vectors import SOURCE_SLACK
 
 i64 = np.int64
@@ -47,6 +62,9 @@ _calls_at = records_at(CALLS)
 _exact_at = records_at(EXACT)
 _stored_at = records_at(STORED)
 _tables_of = records_of(TABLE)
+_jobs_at, _batches_at, _images_at, _passes_at, _headers_at, _statuses_at, _scratch_at, _threads_at = map(
+    records_at, (JOB, BATCH, IMAGE, PASS, HEADER, STATUS, SCRATCH, THREAD)
+)
 
 
 @loop
@@ -209,53 +227,118 @@ def _run_views(i, images, passes, scratch, thread, streamed):
         i = image.next_view
 
 
-@cached_jit(
-    "boolean(int64[::1], QUEUE[::1], IMAGE[::1], HEADER[::1], PASS[::1], STATUS[::1], BATCH[::1], SCRATCH[::1], "
-    "THREAD[::1], RUNNING[::1])",
-    QUEUE=QUEUE,
-    IMAGE=IMAGE,
-    HEADER=HEADER,
-    PASS=PASS,
-    STATUS=STATUS,
-    BATCH=BATCH,
-    SCRATCH=SCRATCH,
-    THREAD=THREAD,
-    RUNNING=RUNNING,
-)
-def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch_, thread_, running_):
-    """Claim images in an order that threads share, decode and process each; return whether none is left.
+@loop
+def _claim_images(job, member, until):
+    """Claim images, decode and process each, until none is left or it is late; return whether none is left.
 
-    ``statuses`` are filled with the outcome of decoding; images that could not be decoded are not processed. Without
-    ``passes`` the decoded pixels are the result. ``running`` limits threads over all batches: one in excess waits here,
-    rather than in Python, where it would also wait for the GIL.
+    ``member`` is this thread's number among those of the job.
     """
-    # Records are passed in arrays, which Numba unwraps with less work.
-    queue, batch, scratch, thread, running = queue_[0], batch_[0], scratch_[0], thread_[0], running_[0]
-    begin = now(thread.time)
-    # Add oneself first, and step back if that was one too many: no lock, and never more than ``most`` threads run.
-    while add_to(running, "threads", 1) >= thread.most:
-        add_to(running, "threads", -1)
-        pause()
-        late = thread.limit != 0 and now(thread.time) - begin > thread.limit
-        stopped, none_left = add_to(queue, "stop", 0) != 0, add_to(queue, "next", 0) >= order.size
-        if stopped or none_left or late:
-            return not stopped and none_left
-    start = now(thread.time)  # the wait above does not count as work
+    scratch, thread = _scratch_at(job.scratch, member + 1)[member], _threads_at(job.threads, member + 1)[member]
+    order, images = longs_at(job.order, job.size), _images_at(job.images, job.count)
+    passes, batch = _passes_at(job.passes, job.pass_count), _batches_at(job.batch, 1)[0]
+    start = now(thread.time)
     whole = False
-    while add_to(queue, "stop", 0) == 0:  # a plain load might be of any time
-        at = add_to(queue, "next", 1)
+    while add_to(job, "stop", 0) == 0:  # a plain load might be of any time
+        at = add_to(job, "next", 1)
         if at >= order.size:
             whole = True
             break
         i = order[at]
-        image = images[i]
+        image, header = images[i], _headers_at(job.headers, i + 1)[i]
+        status = _statuses_at(job.statuses, i + 1)[i]
         out = bytes_at(image.out, image.out_bytes if passes.size == 0 else 0)  # empty: decode to scratch
-        _find_source(batch, image, headers[i], scratch, thread, statuses[i], out)
-        if statuses[i].result == DONE and passes.size:
+        _find_source(batch, image, header, scratch, thread, status, out)
+        if status.result == DONE and passes.size:
             _run_views(i, images, passes, scratch, thread, batch.streamed != 0)
         # After an image, so that each call completes at least one and a batch is always finished.
-        if thread.limit and now(thread.time) - begin > thread.limit:
+        if until != 0 and now(thread.time) > until:
             break
-    add_to(running, "threads", -1)
     thread.total += now(thread.time) - start
     return whole
+
+
+@loop
+def _deadline(thread):
+    """Return the time after which no further image is claimed, 0 if there is none."""
+    return now(thread.time) + thread.limit if thread.limit else 0
+
+
+@cached_jit("boolean(JOB[::1], TEAM[::1], OFFER[::1], int64)", JOB=JOB, TEAM=TEAM, OFFER=OFFER)
+def run_images(job_, team_, offers, member):
+    """Claim images in an order that threads share, decode and process each; return whether none is left.
+
+    Statuses are filled with the outcome of decoding; images that could not be decoded are not processed. Without
+    passes the decoded pixels are the result. Workers help if the job wants some, and :func:`withdraw` must follow.
+    """
+    job, team = job_[0], team_[0]
+    thread = _threads_at(job.threads, member + 1)[member]
+    if thread.placed:
+        return _claim_images(job, member, 0)
+    if job.helpers and not job.offer and has_images(job):
+        offer_job(team, offers, job_)
+    until = _deadline(thread)
+    if wait_for_place(team, offers, job, False, until, thread.time):
+        if _claim_images(job, member, until):
+            end_job(team, offers, job)
+        leave_place(team, offers)
+    return add_to(job, "next", 0) >= job.size
+
+
+@cached_jit("none(JOB[::1], OFFER[::1])", JOB=JOB, OFFER=OFFER)
+def withdraw(job_, offers):
+    """Wait until no worker is at a job any more; none begins a further image."""
+    job = job_[0]
+    if job.offer:
+        withdraw_job(offers, job, _threads_at(job.threads, 1)[0].time)
+
+
+@cached_jit("boolean(JOB[::1], TEAM[::1], OFFER[::1], int64)", JOB=JOB, TEAM=TEAM, OFFER=OFFER)
+def enter(job_, team_, offers, member):
+    """Join the threads that compute, before Python decodes images on this one, until :func:`leave`.
+
+    Return False if that takes too long, or after the job's ``stop``.
+    """
+    thread = _threads_at(job_[0].threads, member + 1)[member]
+    if wait_for_place(team_[0], offers, job_[0], True, _deadline(thread), thread.time):
+        thread.placed = 1
+    return thread.placed != 0
+
+
+@cached_jit("none(JOB[::1], TEAM[::1], OFFER[::1], int64)", nogil=False, JOB=JOB, TEAM=TEAM, OFFER=OFFER)
+def leave(job_, team_, offers, member):
+    """Leave them, if this thread is one."""
+    thread = _threads_at(job_[0].threads, member + 1)[member]
+    if thread.placed:
+        thread.placed = 0
+        leave_place(team_[0], offers)
+
+
+@cached_jit("none(JOB[::1], TEAM[::1])", nogil=False, JOB=JOB, TEAM=TEAM)
+def stop(job_, team_):
+    """Let no more images of a job be claimed."""
+    stop_job(team_[0], job_[0])
+
+
+@cached_jit("none(TEAM[::1], OFFER[::1], int64[::1], int64)", TEAM=TEAM, OFFER=OFFER)
+def help_jobs(team_, offers, scratch, patience):
+    """Help with jobs until there was none for ``patience`` nanoseconds; ``scratch`` has two elements."""
+    team = team_[0]
+    found = wait_for_job(team, offers, now(scratch) + patience, scratch)
+    while found >= 0:
+        offer = offers[found]
+        address, member = join_job(offer)
+        if address:
+            job = _jobs_at(address, 1)[0]
+            if _claim_images(job, member, 0):
+                end_job(team, offers, job)
+            leave_job(offer)
+        found = oldest(offers)
+        if found < 0:
+            leave_place(team, offers)
+            found = wait_for_job(team, offers, now(scratch) + patience, scratch)
+
+
+@cached_jit("none(TEAM[::1])", nogil=False, TEAM=TEAM)
+def end_help(team_):
+    """Let workers end that wait for jobs."""
+    end_workers(team_[0])

@@ -4,13 +4,13 @@ from typing import Final
 
 from ..compiled import cached_jit
 from ..jpeg import decode, progressive, recoded
-from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE, RECODED
+from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE, RECODED, STATUS
 from ..layout import GATHERED, LINEAR, RECORD
 from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STATISTICS_WORDS
 from ..scalar import i64, loop
 from . import artefacts, elastic
 from .intrinsics import longs_at
-from .records import ENCODED, IMAGE, IN_PYTHON, NEEDS, PASS, VIEW
+from .records import BATCH, ENCODED, IMAGE, IN_PYTHON, JOB, NEEDS, PASS, SCRATCH, THREAD, VIEW
 from .sample import work_space
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -31,14 +31,41 @@ def address_of_bytes(memory):
     return memory.ctypes.data
 
 
-@cached_jit("boolean(int64[::1], int64[::1], int64[:, ::1])", nogil=False)
-def set_elements(needs, reserved, scratch):
-    """Set the elements of buffers, the second column of ``scratch``; return whether one needs more than is reserved."""
+@cached_jit("boolean(int64[::1], int64[:, ::1], int64[:, :, ::1], int64)", nogil=False)
+def set_elements(needs, reserved, scratch, count):
+    """Set the elements of buffers of the first threads, the last column of ``scratch``.
+
+    Return whether one needs more than is reserved.
+    """
     more = False
-    for k in range(len(needs)):
-        scratch[k, 1] = needs[k]
-        more = more or needs[k] > reserved[k]
+    for thread in range(count):
+        for k in range(len(needs)):
+            scratch[thread, k, 1] = needs[k]
+            more = more or needs[k] > reserved[thread, k]
     return more
+
+
+@cached_jit(
+    "none(JOB[::1], int64[::1], IMAGE[::1], HEADER[::1], STATUS[::1], PASS[::1], BATCH[::1], SCRATCH[::1], "
+    "THREAD[::1], int64)",
+    nogil=False,
+    JOB=JOB,
+    IMAGE=IMAGE,
+    HEADER=HEADER,
+    STATUS=STATUS,
+    PASS=PASS,
+    BATCH=BATCH,
+    SCRATCH=SCRATCH,
+    THREAD=THREAD,
+)
+def set_job(job_, order, images, headers, statuses, passes, batch, scratch, threads, helpers):
+    """Set a job to arrays that the caller keeps alive; no image of it is claimed."""
+    job = job_[0]
+    job.order, job.size, job.count = order.ctypes.data, order.size, images.size
+    job.images, job.headers, job.statuses = images.ctypes.data, headers.ctypes.data, statuses.ctypes.data
+    job.passes, job.pass_count, job.batch = passes.ctypes.data, passes.size, batch.ctypes.data
+    job.scratch, job.threads = scratch.ctypes.data, threads.ctypes.data
+    job.helpers, job.offer, job.next = helpers, 0, 0
 
 
 @cached_jit(

@@ -230,16 +230,44 @@ def address_of(builder, array):
     return builder.ptrtoint(array.place(I64(0)), I64)
 
 
-@intrinsic(prefer_literal=True)
-def add_to(typing_context, record, field, value):
+def _on_field(emit):
+    """Return an intrinsic ``(record, field, *int64)`` of a function that emits its code, given the field's address."""
+
+    @wraps(emit)
+    def typed(typing_context, record, field, *given):
+        offset = record.offset(field.literal_value)  # of a string that is known when the caller is compiled
+
+        def generate(context, builder, signature, args):
+            return emit(builder, cgutils.get_record_member(builder, args[0], offset, I64), *args[1:])
+
+        return types.int64(record, field, *[types.int64] * len(given)), generate
+
+    return intrinsic(prefer_literal=True)(typed)
+
+
+@_on_field
+def add_to(builder, record, field, value):
     """Add to an int64 field of a record atomically, and return its value before; 0 reads what other threads write."""
-    name = field.literal_value  # a string that is known when the caller is compiled
+    return builder.atomic_rmw("add", record, value, "seq_cst")
 
-    def generate(context, builder, signature, args):
-        address = cgutils.get_record_member(builder, args[0], record.offset(name), I64)
-        return builder.atomic_rmw("add", address, args[2], "seq_cst")
 
-    return types.int64(record, field, types.int64), generate
+@_on_field
+def swap_if(builder, record, field, expected, value):
+    """Set an int64 field of a record atomically if it has the expected value; return 1 if it had, else 0."""
+    swapped = builder.cmpxchg(record, expected, value, "seq_cst", "seq_cst")
+    return builder.zext(builder.extract_value(swapped, 1), I64)
+
+
+@_on_field
+def set_to(builder, record, field, value):
+    """Set an int64 field of a record atomically, and return its value before."""
+    return builder.atomic_rmw("xchg", record, value, "seq_cst")
+
+
+@_on_field
+def field_address(builder, record, field):
+    """The address of an int64 field of a record, as a number."""
+    return builder.ptrtoint(record, I64)
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------

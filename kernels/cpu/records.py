@@ -84,17 +84,54 @@ BATCH: Final = np.dtype(
     align=True,
 )
 
-#: Counters that all threads of a call change, atomically by :func:`.intrinsics.add_to`.
-QUEUE: Final = np.dtype(
+#: Images of a call, for its threads: addresses of what they read and fill, and counters that they change atomically.
+JOB: Final = np.dtype(
     [
+        ("order", "<i8"),  # int64: the images in the order in which they are claimed
+        ("size", "<i8"),  # number of these
+        ("count", "<i8"),  # number of all images, and of the records of each kind
+        ("images", "<i8"),
+        ("headers", "<i8"),
+        ("statuses", "<i8"),
+        ("passes", "<i8"),
+        ("pass_count", "<i8"),
+        ("batch", "<i8"),
+        ("scratch", "<i8"),  # a record for each thread of the call, the calling one first
+        ("threads", "<i8"),
+        ("helpers", "<i8"),  # workers that may help
+        ("offer", "<i8"),  # number of the OFFER with the job, from 1 on; 0 while no worker may help
         ("next", "<i8"),  # position in the order of the next image that no thread has claimed; may pass the end
         ("stop", "<i8"),  # 1 where no more images may be claimed
     ],
     align=True,
 )
 
-#: The number of threads of the process that are in the native loop, of all batches; changed atomically.
-RUNNING: Final = np.dtype([("threads", "<i8")], align=True)
+#: All threads of the process that compute images, see :mod:`.team`.
+TEAM: Final = np.dtype(
+    [
+        ("most", "<i8"),  # threads that may compute at a time, at least 1
+        ("running", "<i8"),  # threads that do
+        ("turn", "<i8"),  # changes whenever a thread that waits should look again
+        ("waiting", "<i8"),  # threads of calls that wait for others to end
+        ("idle", "<i8"),  # workers that wait for jobs
+        ("jobs", "<i8"),  # number of jobs so far
+        ("ending", "<i8"),  # 1 where workers end
+    ],
+    align=True,
+)
+
+#: A job that workers may help with.
+OFFER: Final = np.dtype(
+    [
+        ("taken", "<i8"),  # 1 from before there is a job until after all workers have left it
+        ("number", "<i8"),  # of the job: the oldest has the lowest
+        ("job", "<i8"),  # address of the JOB, or 0
+        ("wanted", "<i8"),  # workers that may still join it: none once no image is left
+        ("inside", "<i8"),  # workers that have joined it, or look whether they can
+        ("unused", "<i8", 3),  # so that offers are in separate lines of the cache
+    ],
+    align=True,
+)
 
 
 #: How a pass stores its result in patches, each a block of elements; elements are counted from the result's first one.
@@ -154,13 +191,14 @@ SOURCE: Final = np.dtype(
 #: A thread of a call.
 THREAD: Final = np.dtype(
     [
-        ("most", "<i8"),  # threads that may be in the native loop, at least 1
         ("limit", "<i8"),  # nanoseconds after which no further image is claimed; 0 for no limit
         ("decoding", "<i8"),  # nanoseconds spent decoding; added to
         ("total", "<i8"),  # nanoseconds spent in all; added to
         ("time", "<i8", 2),  # scratch of the clock: seconds and nanoseconds
         ("request", REQUEST),  # scratch: the argument of the decoder
         ("source", SOURCE),  # scratch
+        ("placed", "<i8"),  # 1 while Python decodes images on this thread, which counts as computing
+        ("unused", "<i8", 4),  # so that threads are in separate lines of the cache
     ],
     align=True,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuimg._threads.team import side_by_side
+from gpuimg._threads.helpers import side_by_side
 from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
 from ..processes import python

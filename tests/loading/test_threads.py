@@ -13,7 +13,7 @@ import pytest
 
 import gpuimg
 from gpuimg._runtimes.attempt import Attempt, defer
-from gpuimg._threads.team import SharedIterator, each_side_by_side
+from gpuimg._threads.helpers import SharedIterator, each_side_by_side
 from gpuimg._threads.turn import Turn, end_turn
 
 from ..watchdog import on_threads

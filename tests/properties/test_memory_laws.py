@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg._runtimes import cpu, cpu_call
-from gpuimg._runtimes.cpu_memory import Pool, ThreadMemory
+from gpuimg._runtimes.cpu_memory import CallMemory, Pool
 from gpuimg._runtimes.devices import runtime_for
 
 from ..data_sets import jpeg
@@ -31,13 +31,13 @@ def fences(streamed: bool = False) -> Iterator[None]:
         memory.append(Guarded(size, 0xA5))
         return memory[-1].bytes
 
-    class Scratch(ThreadMemory):
-        def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
+    class Scratch(CallMemory):
+        def flat(self, name: str, elements: int, dtype: Any, thread: int = 0) -> NDArray[Any]:
             return take(elements * np.dtype(dtype).itemsize).view(dtype)
 
     runtime, pool = runtime_for("cpu"), Pool()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "ThreadMemory", Scratch)
+        patch.setattr(cpu, "CallMemory", Scratch)
         patch.setattr(cpu_call, "_STREAMED", 0 if streamed else 1 << 62)
         patch.setattr(runtime, "_spare", [])
         patch.setattr(pool, "take", take)
