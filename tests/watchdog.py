@@ -22,6 +22,11 @@ def ours() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("gpuimg")]
 
 
+def system_threads() -> int:
+    """Threads of this process, those that Python has not begun to run, too."""
+    return len(os.listdir("/proc/self/task"))
+
+
 @contextmanager
 def ends_after(seconds: float) -> Iterator[None]:
     """End the test run with all stacks if the block takes longer. There is one clock: a block inside one stops its."""

@@ -315,12 +315,12 @@ class Call:
                     if self._job["stop"][0]:
                         return
                     start = time.perf_counter()
+            self._native(thread)
         except BaseException:
             self.stop()
             raise
         finally:
             batch.leave(*place)
-        self._native(thread)
 
     def stop(self) -> None:
         """Let all threads end after their current image."""

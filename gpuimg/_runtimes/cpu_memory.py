@@ -91,7 +91,7 @@ class CallMemory:
         if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
             for thread in range(count):
                 self._buffers["exact", thread][: records.KEPT_BYTES + ALIGNMENT] = 0
-        self.words[:count, _TIMES] = 0
+        self.words[:, _TIMES] = 0
 
     def seconds(self) -> tuple[float, float]:
         """Return the seconds that threads have spent since then on decoding, and on anything else."""

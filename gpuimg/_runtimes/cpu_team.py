@@ -16,7 +16,8 @@ from .._threads.threads import threads
 from ..kernels.cpu import batch
 from ..kernels.cpu.records import OFFER, TEAM
 
-_PATIENCE: Final = 1_000_000_000  # nanoseconds without a job after which a worker ends
+# Nanoseconds without a job after which a worker ends; at once where native code has no clock.
+_PATIENCE: Final = 1_000_000_000 if hasattr(time, "clock_gettime") else 0
 _JOBS: Final = 32  # with workers at a time; the threads of other calls are alone
 _MOST: Final = (TEAM.names or ()).index("most")
 _END: Final = 1.0  # seconds that the end of the process waits for workers

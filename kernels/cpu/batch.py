@@ -272,11 +272,11 @@ def run_images(job_, team_, offers, member):
     """
     job, team = job_[0], team_[0]
     thread = _threads_at(job.threads, member + 1)[member]
+    until = _deadline(thread)
     if thread.placed:
-        return _claim_images(job, member, 0)
+        return _claim_images(job, member, until)
     if job.helpers and not job.offer and has_images(job):
         offer_job(team, offers, job_)
-    until = _deadline(thread)
     if wait_for_place(team, offers, job, False, until, thread.time):
         if _claim_images(job, member, until):
             end_job(team, offers, job)
@@ -294,7 +294,7 @@ def withdraw(job_, offers):
 
 @cached_jit("boolean(JOB[::1], TEAM[::1], OFFER[::1], int64)", JOB=JOB, TEAM=TEAM, OFFER=OFFER)
 def enter(job_, team_, offers, member):
-    """Join the threads that compute, before Python decodes images on this one, until :func:`leave`.
+    """Join the threads that compute, before Python decodes images on this thread, until :func:`leave`.
 
     Return False if that takes too long, or after the job's ``stop``.
     """

@@ -32,12 +32,21 @@ if hasattr(time, "clock_gettime"):
         _clock_gettime(np.int32(_CLOCK), address_of(scratch))
         return scratch[0] * _SECOND + scratch[1]
 
+    @loop
+    def _pause():
+        """Let other threads run for a while."""
+        _usleep(np.uint32(_PAUSE))
+
 else:  # there are no times without POSIX, and no limit on a call
 
     @loop
     def now(scratch):
         """Return 0."""
         return 0
+
+    @loop
+    def _pause():
+        """Return at once."""
 
 
 if _FUTEX:
@@ -62,7 +71,7 @@ else:
     @loop
     def wait(word, value, kind, until, scratch):
         """Return after a short while."""
-        _usleep(np.uint32(_PAUSE))
+        _pause()
 
     @loop
     def wake(word, kind, most):

@@ -82,11 +82,18 @@ def _bit_of(job):
 
 
 @loop
+def _call(team, kind, most):
+    """Let threads that wait with a bit of ``kind`` look again."""
+    add_to(team, "turn", 1)
+    if add_to(team, "waiting", 0) + add_to(team, "idle", 0) > 0:
+        wake(field_address(team, "turn"), kind, most)
+
+
+@loop
 def stop_job(team, job):
     """Let no more images of a job be claimed; its threads need not wait for a place."""
     set_to(job, "stop", 1)
-    add_to(team, "turn", 1)
-    wake(field_address(team, "turn"), _CALLS, _EVERY)
+    _call(team, _CALLS, _EVERY)
 
 
 # -- jobs --------------------------------------------------------------------------------------------------------------
@@ -103,9 +110,7 @@ def offer_job(team, offers, job_):
             set_to(offer, "job", address_of(job_))
             set_to(offer, "wanted", job.helpers)
             job.offer = k + 1
-            add_to(team, "turn", 1)
-            if add_to(team, "idle", 0) > 0:
-                wake(field_address(team, "turn"), _WORKERS, job.helpers)
+            _call(team, _WORKERS, job.helpers)
             return
 
 
@@ -114,9 +119,7 @@ def end_job(team, offers, job):
     """Let no more workers join a job of which no image is left; its thread need not wait for a place."""
     if job.offer:
         set_to(offers[job.offer - 1], "wanted", 0)
-        add_to(team, "turn", 1)
-        if add_to(team, "waiting", 0) > 0:  # not all of them, as the one that has waited longest is the next
-            wake(field_address(team, "turn"), _bit_of(job), _EVERY)
+        _call(team, _bit_of(job), _EVERY)  # not all that wait for a place: who has waited longest is the next
 
 
 @loop
@@ -180,7 +183,7 @@ def wait_for_job(team, offers, until, scratch):
         found = oldest(offers)
         if found >= 0 and take_place(team):
             return found
-        if add_to(team, "ending", 0) != 0 or now(scratch) > until:
+        if add_to(team, "ending", 0) != 0 or now(scratch) >= until:
             return -1
         add_to(team, "idle", 1)
         wait(field_address(team, "turn"), turn, _WORKERS, until, scratch)
@@ -191,5 +194,4 @@ def wait_for_job(team, offers, until, scratch):
 def end_workers(team):
     """Let workers end."""
     set_to(team, "ending", 1)
-    add_to(team, "turn", 1)
-    wake(field_address(team, "turn"), _WORKERS, _EVERY)
+    _call(team, _WORKERS, _EVERY)

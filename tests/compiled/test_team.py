@@ -1,8 +1,6 @@
 """Threads of all calls and batches are one team: see ``kernels/cpu/team.py``."""
 
-import io
 import itertools
-import os
 import random
 import signal
 import threading
@@ -13,35 +11,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._runtimes import cpu_call
 from gpuimg._runtimes.cpu_team import team
 from gpuimg.kernels.cpu import batch
 
 from ..data_sets import jpeg
 from ..processes import python
-from ..watchdog import ends_after, on_threads
+from ..samples import file_of
+from ..watchdog import becomes_true, ends_after, on_threads, system_threads
 
 FILES = [jpeg(k, (8 + 7 * k % 40, 9 + 11 * k % 50)) for k in range(40)]
 
 
-def png(k: int, size: tuple[int, int]) -> bytes:
-    file = io.BytesIO()
-    Image.open(io.BytesIO(jpeg(k, size))).save(file, "PNG")
-    return file.getvalue()
-
-
 def noise(height: int, width: int) -> bytes:
     """A file that takes long to decode."""
-    file = io.BytesIO()
-    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
-    Image.fromarray(pixels).save(file, "JPEG", quality=90)
-    return file.getvalue()
+    return file_of(np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8), "JPEG", quality=90)
 
 
-OTHERS = [png(k, (30, 20 + k)) for k in range(6)]
+OTHERS = [file_of(gi.decode_image(data, device="cpu"), "PNG") for data in FILES[:6]]
 
 
 @pytest.fixture(autouse=True)
@@ -49,15 +39,9 @@ def _nothing_is_left() -> Iterator[None]:
     """Every thread leaves its place, and every job its offer."""
     with ends_after(120):
         yield
-    deadline = time.monotonic() + 5
-    while team.records["running"][0] and time.monotonic() < deadline:
-        time.sleep(1e-3)
+    assert becomes_true(lambda: not team.records["running"][0])
     assert team.records[["running", "waiting"]].tolist() == [(0, 0)]
     assert not any(team.offers[name].any() for name in ("taken", "job", "inside", "wanted"))
-
-
-def system_threads() -> int:
-    return len(os.listdir("/proc/self/task"))
 
 
 def most_running(end: threading.Event) -> int:
@@ -188,11 +172,18 @@ def test_workers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     before = system_threads() - len(team.workers)
     for _ in range(2):
         gi.decode_batch(FILES, device="cpu")
-        deadline = time.monotonic() + 20
-        while system_threads() > before and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert system_threads() <= before
+        assert becomes_true(lambda: system_threads() <= before)
         assert team.workers == []
+
+
+def test_times_are_those_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of one before it, which had more threads."""
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "6")
+    for number in (200, 2, 1):
+        start = time.perf_counter()
+        x = gi.open_batch([noise(300, 400)] * number, device="cpu").compute()
+        timings = recording_of(x).timings
+        assert 0 < timings.decode + timings.kernels <= min(number, 6) * (time.perf_counter() - start)
 
 
 def test_without_threads_a_call_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:

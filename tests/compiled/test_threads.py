@@ -14,7 +14,7 @@ from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
 from ..processes import python
 from ..samples import write_files
-from ..watchdog import no_hang, on_threads
+from ..watchdog import no_hang, on_threads, system_threads
 
 STEP = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_CPUS_PER_TASK": "3"}
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
@@ -125,11 +125,6 @@ def test_affinity_and_launcher_of_a_real_process() -> None:
     )
     for peers in (1, 2 * len(os.sched_getaffinity(0))):
         assert python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers)).split()[0] == "1"
-
-
-def system_threads() -> int:
-    """Threads of this process, those that Python has not begun to run, too."""
-    return len(os.listdir("/proc/self/task"))
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])
