@@ -179,8 +179,6 @@ FAULTS = [
           'if running >= add_to(team, "most", 0):', 'if running > add_to(team, "most", 0):', "compiled/team"),
     Fault("team: workers go to any job", "kernels/cpu/team.py",
           "number < least", "number > least", "compiled/team"),
-    Fault("team: an interrupted thread keeps its place", "kernels/cpu/batch.py",
-          "        thread.placed = 0\n        leave_place(team_[0], offers)", "        thread.placed = 0", "compiled/team"),
     Fault("loading: results are the memory of the cache", "gpuimg/_batch/batch.py",
           "not source.is_shared and ", "", "loading/cache"),
     # CUDA: the order of work, kernels
