@@ -24,8 +24,8 @@ _LOGS, _LOOPS = _BUILD / "bench", _BUILD / "loops"
 _LIMIT_S = 1200  # for one part
 
 _ALL = ",".join([name for name in peers.PEERS if name not in peers.ON_GPU])
-_SIZES = "--peers gpuimg,simplejpeg,dali,torchvision,kornia,pillow --works decode,train --no-costs"
-_ONE = "--peers gpuimg,gpuimg.load,dali,torchvision,albumentations,kornia,pillow --works train --no-costs"
+_SIZES = "--peers gpuimg,gpuimg-calls,simplejpeg,dali,torchvision,kornia,pillow --works decode,train --no-costs"
+_ONE = "--peers gpuimg,gpuimg-calls,dali,torchvision,albumentations,kornia,pillow --works train --no-costs"
 
 #: Names of results, their modules and arguments, the most important first.
 PARTS = {

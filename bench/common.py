@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 Key = TypeVar("Key")
+Times = tuple[float, float]  # wall-clock and CPU seconds
 
 _STARTED, _LOAD = time.monotonic(), os.getloadavg()[0]
 ROOT = Path(__file__).parents[1]
@@ -32,18 +33,9 @@ def interleaved(
 ) -> tuple[dict[Key, list[float]], dict[Key, list[float]]]:
     """Call functions in turn; return wall-clock and CPU seconds of all threads, by round.
 
-    Each round begins with a different function, and the first one warms up. If the rounds of one of them differ by more
-    than SPREAD, all are measured again, and the calmer measurement counts.
+    Each round begins with a different function, and the first one warms up. See :func:`in_turn`.
     """
-    found = _rounds(runs, rounds)
-    if max(map(spread, found[0].values())) > SPREAD:
-        found = min(found, _rounds(runs, rounds), key=lambda one: max(map(spread, one[0].values())))
-    return found
 
-
-def _rounds(
-    runs: Mapping[Key, Callable[[], object]], rounds: int
-) -> tuple[dict[Key, list[float]], dict[Key, list[float]]]:
     def timed(key: Key) -> tuple[float, float]:
         start, cpu = time.perf_counter(), time.process_time()
         runs[key]()
@@ -54,12 +46,24 @@ def _rounds(
     return walls, worked
 
 
-def in_turn(keys: list[Key], timed: Callable[[Key], tuple[float, float] | None], rounds: int) -> dict[Key, list[Any]]:
-    """Return what ``timed`` returns, by round, each of which begins with another key, after a first one to warm up.
+def in_turn(keys: list[Key], timed: Callable[[Key], Times | None], rounds: int) -> dict[Key, list[Times]]:
+    """Return the times that ``timed`` gives, by round, each of which begins with another key, after one to warm up.
 
-    Keys for which it returns None are left out from then on.
+    Keys for which it returns None are left out from then on. If the rounds of one key differ by more than SPREAD, all
+    are measured again, and the calmer measurement counts.
     """
-    found: dict[Key, list[Any]] = {key: [] for key in keys}
+
+    def widest(found: dict[Key, list[Times]]) -> float:
+        return max((spread([wall for wall, _ in times]) for times in found.values()), default=0)
+
+    found = _rounds(keys, timed, rounds)
+    if widest(found) > SPREAD and (again := _rounds(list(found), timed, rounds)).keys() == found.keys():
+        found = min(found, again, key=widest)
+    return found
+
+
+def _rounds(keys: list[Key], timed: Callable[[Key], Times | None], rounds: int) -> dict[Key, list[Times]]:
+    found: dict[Key, list[Times]] = {key: [] for key in keys}
     for k in range(rounds + 1):
         first = k % max(len(keys), 1)
         for key in keys[first:] + keys[:first]:
@@ -100,21 +104,17 @@ def spread(seconds: Sequence[float]) -> float:
 
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> tuple[float, list[float]]:
-    """Return median and range over the rounds of the seconds of ``one`` over those of ``other``."""
+    """Return the median seconds of ``one`` over those of ``other``, and the range of this over the rounds."""
     ratios = np.array(one) / np.array(other)
-    return round(float(np.median(ratios)), 3), [round(float(ratios.min()), 3), round(float(ratios.max()), 3)]
+    middle = float(np.median(one) / np.median(other))
+    return round(middle, 3), [round(float(ratios.min()), 3), round(float(ratios.max()), 3)]
 
 
 def rated(images: int, own: Sequence[float], ours: Sequence[float] | None = None) -> dict[str, Any]:
-    """Return images/s of the median round with the spread; with gpuimg's seconds also the ratio of the same rounds.
-
-    ``same_round`` has the rates of gpuimg and of this one in the round whose ratio is the median.
-    """
+    """Return images/s of the median round with the spread; with gpuimg's seconds also how much faster that is."""
     entry: dict[str, Any] = {"images_per_second": per_second(images, own), "spread": round(spread(own), 3)}
     if ours is not None:
         entry["gpuimg_over_this"], entry["range"] = ratio(own, ours)
-        middle = int(np.argsort(np.array(own) / np.array(ours))[len(own) // 2])
-        entry["same_round"] = [per_second(images, [seconds[middle]]) for seconds in (ours, own)]
     return entry
 
 

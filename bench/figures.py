@@ -31,7 +31,6 @@ _SETS = {
     f"peers-{base}{denser}": size
     for base, size in (("S", "500x375"), ("1280x960", "1280x960"), ("L", "4000x3000")) for denser in ("", "-4.8")
 }  # fmt: skip
-_CONTRADICTS = 0.03  # difference of a ratio from the quotient of the rates next to it
 _COSTS = {"first_batch_seconds": "from import to first batch, s", "peak_mib": "peak memory, MiB"}
 
 
@@ -57,8 +56,9 @@ def rate(name: str, work: str, peer: str = "gpuimg") -> str:
 
 
 def times(name: str, work: str, peer: str) -> str:
-    """Return how many times faster gpuimg was in the same round, the median."""
-    return f"{result(name)['works'][work][peer]['gpuimg_over_this']:.1f}"
+    """Return how many times faster gpuimg was."""
+    entries = result(name)["works"][work]
+    return f"{_ratio(entries[peer], entries['gpuimg']):.1f}"
 
 
 def machine(name: str, load: bool = True) -> str:
@@ -74,29 +74,27 @@ def version(name: str) -> str:
     return f"{run['version']} ({run['commit']})"
 
 
-def _rates(entry: dict[str, Any], ours: dict[str, Any]) -> tuple[int, int]:
-    """Return gpuimg's rate and the other's; of the round whose ratio is the median if they would contradict it."""
-    own, other = ours["images_per_second"], entry["images_per_second"]
-    contradict = abs(own / other / entry["gpuimg_over_this"] - 1) > _CONTRADICTS
-    return entry.get("same_round", (own, other)) if contradict else (own, other)
+def _ratio(entry: dict[str, Any], ours: dict[str, Any]) -> float:
+    """Return the ratio of the rates that stand next to it."""
+    quotient: float = ours["images_per_second"] / entry["images_per_second"]
+    return quotient
 
 
 def _ranged(middle: float, low: float, high: float) -> str:
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _over(entry: dict[str, Any]) -> str:
-    """Return the median of gpuimg's rate divided by the other's in the same round, and its range if that is wide."""
-    ratio = entry["gpuimg_over_this"]
+def _over(entry: dict[str, Any], ours: dict[str, Any]) -> str:
+    """Return gpuimg's rate divided by the other's, and the range of this over the rounds if that is wide."""
+    ratio = _ratio(entry, ours)
     return f"{ratio:.2f}" if entry.get("spread", 1) <= SPREAD else _ranged(ratio, *entry["range"])
 
 
 def _cell(entry: dict[str, Any] | None, ours: dict[str, Any]) -> str:
-    """Return a library's rate and the ratio; both rates where they are of one round."""
+    """Return a library's rate and the ratio."""
     if not entry or "range" not in entry:
         return f"{entry['images_per_second']:,}" if entry else "-"
-    own, other = _rates(entry, ours)
-    return f"{other:,}{'' if own == ours['images_per_second'] else f' of {own:,}'}; {_over(entry)}"
+    return f"{entry['images_per_second']:,}; {_over(entry, ours)}"
 
 
 def _plain(found: Any) -> str:
@@ -133,8 +131,8 @@ def peers(name: str) -> str:
 
 
 def _row(label: str, entry: dict[str, Any], ours: dict[str, Any], other: str = "Pillow") -> list[str]:
-    own, theirs = _rates(entry, ours)
-    return [label, f"{own:,.0f}", f"{other} {theirs:,.0f}", _over(entry)]
+    own, theirs = (one["images_per_second"] for one in (ours, entry))
+    return [label, f"{own:,}", f"{other} {theirs:,}", _over(entry, ours)]
 
 
 def _formats() -> Iterator[list[str]]:
@@ -322,7 +320,7 @@ def video() -> str:
 
 def _ahead(what: str, entries: dict[str, Any], names: dict[str, str]) -> Iterator[list[str]]:
     for key, entry in entries.items():
-        if entry and key in names and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1:
+        if entry and key in names and not key.startswith("gpuimg") and _ratio(entry, entries["gpuimg"]) < 1:
             yield _row(what, entry, entries["gpuimg"], names[key])
 
 
@@ -345,13 +343,13 @@ def slower() -> str:
         rows += _ahead(f"decode, one image a call, DataLoader, workers: {count}", entries, _DECODERS)
     every = result("peers-S")["peers"]
     for cost, label in _COSTS.items():
-        ours = every["gpuimg.load"][cost]
+        ours = every["gpuimg"][cost]
         for key in _names("peers-S"):
             peer = every[key]
             trains = not key.startswith("gpuimg") and peer["costs_of"] == "train"
             if trains and _plain(peer[cost]) and peer[cost] < ours:
                 cells = [f"{peer['name']} {peer[cost]}", f"{peer[cost] / ours:.2f}"]
-                rows.append([f"train, {label}", f"gpuimg.load {ours}", *cells])
+                rows.append([f"train, {label}", f"gpuimg {ours}", *cells])
     return _table(["measurement", "gpuimg", "other", "ratio"], rows)
 
 
@@ -442,7 +440,7 @@ def _claim() -> str:
 
 def _rates_bars() -> str:
     names, entries = _names("peers-S"), result("peers-S")["works"]["train"]
-    kept = [key for key in names if entries.get(key) and key != "gpuimg.load"]
+    kept = [key for key in names if entries.get(key) and key != "gpuimg-calls"]
     kept.sort(key=lambda key: -entries[key]["images_per_second"])
     rows = {names[key].partition(" (")[0]: entries[key]["images_per_second"] for key in kept}
     return _bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {machine('peers-S', load=False)}")

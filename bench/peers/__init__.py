@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 #: Modules and classes, in the order of the tables.
 PEERS = {
-    "gpuimg": "ours:Functions",
-    "gpuimg.load": "ours:Loader",
+    "gpuimg": "ours:Loader",
+    "gpuimg-calls": "ours:Calls",
     "simplejpeg": "simplejpeg_threads:SimpleJpeg",
     "dali": "dali_pipeline:DaliPipeline",
     "torchvision": "torchvision_loader:Torchvision",

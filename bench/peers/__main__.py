@@ -5,8 +5,8 @@
 
 Each peer has a separate process; they take turns, one epoch each, in an order that rotates by one every round. The
 first round warms up. Before that the outputs are checked against gpuimg's: decode and eval by their difference in
-levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of one round's times.
-Peers whose rounds differ by more than 15 % are measured once more.
+levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of two medians. If the
+rounds of a peer differ by more than 15 %, all are measured once more, and the calmer measurement counts.
 
 The result also has each peer's CPU time and peak memory (worker processes included), import time, and time to the first
 batch. Failed and missing peers are named with the reason, and do not stop the others.
@@ -95,25 +95,19 @@ class Race:
         return [name for name, one in self.peers.items() if work not in one["lacks"] and work not in one["failed"]]
 
     def time(self, work: str, rounds: int) -> dict[str, dict[str, Any] | None]:
-        """Measure each round, and return each peer's entry; noisy ones are measured again, next to gpuimg."""
-        times = self._rounds(work, self.able(work), rounds)
-        noisy = [name for name in times if common.spread([wall for wall, _ in times[name]]) > common.SPREAD]
-        again = self._rounds(work, list(dict.fromkeys([OURS, *noisy])), rounds) if noisy and OURS in times else {}
+        """Measure each round, and return each peer's entry."""
+        names = self.able(work)
+        print(f"{work}: {', '.join(names)}", flush=True)
+        times = common.in_turn(names, lambda name: self._request(name, "epoch", work), rounds)
         for name in self.able(work):
             self._request(name, "forget", work)
         found: dict[str, dict[str, Any] | None] = dict.fromkeys(self.peers)
-        for name in times:
-            both = [times, again] if name in noisy and name in again else [times]
-            calmer = min(both, key=lambda every: common.spread([wall for wall, _ in every[name]]))
-            walls, worked = zip(*calmer[name], strict=True)
-            ours = [wall for wall, _ in calmer[OURS]] if OURS in calmer else None
+        ours = [wall for wall, _ in times[OURS]] if OURS in times else None
+        for name, taken in times.items():
+            walls, worked = zip(*taken, strict=True)
             seconds = round(1000 * float(np.median(worked)) / self._count, 2)
             found[name] = common.rated(self._count, walls, ours) | {"cpu_seconds_per_1000_images": seconds}
         return found
-
-    def _rounds(self, work: str, names: list[str], rounds: int) -> dict[str, list[tuple[float, float]]]:
-        print(f"{work}: {', '.join(names)}", flush=True)
-        return common.in_turn(names, lambda name: self._request(name, "epoch", work), rounds)
 
 
 def main() -> None:

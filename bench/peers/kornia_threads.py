@@ -14,7 +14,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def _evaluated(data: bytes) -> Any:
-    image = _decoded(data)
+    image: Any = _decoded(data)
     shorter = min(image.shape[:2])
     image = kornia_rs.imgproc.resize(
         image, tuple(int(base.SHORTER * side / shorter) for side in image.shape[:2]), "bilinear"

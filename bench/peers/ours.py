@@ -1,4 +1,4 @@
-"""gpuimg: the functions on one batch after another, and the loader, which works ahead."""
+"""gpuimg: the loader, which works ahead, and its functions on one batch after another."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -25,11 +25,25 @@ PREPROCESS: dict[str, Callable[..., gi.Batch]] = {
 }
 
 
-class Functions(Peer):
-    """gpuimg's functions, one batch at a time, with results in reused memory."""
+class Loader(Peer):
+    """gpuimg's loader, which computes batches ahead of the loop."""
 
     name = "gpuimg"
     distributions: ClassVar[tuple[str, ...]] = ("gpuimg",)
+    notes = "`gpuimg.load` with the defaults: batches are made ahead, with all the threads"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        result: dict[str, Any] = {} if work == "decode" else {"dtype": "float32", "layout": "NCHW"}
+        source = [(data, 0) for data in files]
+        loader = gi.load(source, PREPROCESS.get(work), batch_size=self.batch, device="cpu", **result)
+        return lambda: (batch.images for batch in loader)
+
+
+class Calls(Peer):
+    """gpuimg's functions, one batch at a time, with results in reused memory."""
+
+    name = "gpuimg (calls)"
+    distributions = Loader.distributions
     notes = "one batch after another, nothing made ahead; results in an array that is used again"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
@@ -48,20 +62,3 @@ class Functions(Peer):
                 at += len(batch)
 
         return epoch
-
-
-class Loader(Peer):
-    """gpuimg's loader, which computes batches ahead of the loop."""
-
-    name = "gpuimg.load"
-    distributions = Functions.distributions
-    lacks: ClassVar[dict[str, str]] = {"decode": "batches of a loader are arrays of one size"}
-    notes = "batches ahead, made with all the threads (the defaults)"
-
-    def start(self, work: str, files: list[bytes]) -> Epoch:
-        source = [(data, 0) for data in files]
-        loader = gi.load(
-            source, PREPROCESS[work], batch_size=self.batch, device="cpu", dtype="float32", layout="NCHW",
-            shuffle=False,
-        )  # fmt: skip
-        return lambda: (batch.images for batch in loader)
