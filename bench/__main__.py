@@ -7,7 +7,8 @@ result, and the others go on. At the end the pages take their figures from the r
 
 A part starts when the machine is quiet: no other process has used more than 2 % of a core for 30 s, and, before the
 first part, the load is below 0.7. If that takes longer than ``--patience``, the command ends and names the process. A
-part that was disturbed is measured again at the end. Loops are compiled for this machine first, into build/loops.
+part that was disturbed, by a process or by other virtual machines on the same host, is measured again at the end.
+Loops are compiled for this machine first, into build/loops.
 """
 
 import argparse
@@ -131,7 +132,8 @@ def main() -> None:
                 failed.append(name)
                 print(f"    FAILED: {reason}", flush=True)
             elif not (given.anyway or watch.record()["quiet"] or name in disturbed):
-                print(f"    disturbed by {watch.record()['busiest_other']}: measured again at the end", flush=True)
+                record = watch.record()
+                print(f"    disturbed by {record['busiest_other']}, {record['stolen']:.1%} stolen: again at the end")
                 disturbed.add(name)
                 names.append(name)
     finally:  # also after an interruption, or on a machine that is not quiet

@@ -66,7 +66,10 @@ def machine(name: str, load: bool = True) -> str:
     text = f"{run['processor']}, {run['cores']} cores"
     if not load:
         return text
-    return f"{text}, without other work" if run.get("quiet") else f"{text}, at a load of {run['load_before']:.1f}"
+    if run.get("quiet"):
+        return f"{text}, without other work"
+    stolen = f", of whose time other virtual machines took {run['stolen']:.0%}" if "stolen" in run else ""
+    return f"{text}, at a load of {run['load_before']:.1f}{stolen}"
 
 
 def version(name: str) -> str:

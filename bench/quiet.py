@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psutil
 
 LOAD = 0.7  # of the machine, before the first part: later it is that of the parts
-SHARE = 0.02  # of a core that another process may use
+SHARE = 0.02  # of a core that another process may use, and of all cores that other virtual machines may
 WINDOW_S = 30.0  # for which no other process may use more
 _LOOK_S = 2.0
 _MARK = "GPUIMG_BENCH_BY"  # environment variable of the processes that are ours
@@ -46,6 +46,11 @@ def busiest(before: Look, after: Look) -> tuple[float, str]:
     return shares.get(key, 0.0), f"{key[1]} (process {key[0]})"
 
 
+def stolen() -> float:
+    """Return the core seconds so far that the host gave to other virtual machines while this one had work."""
+    return getattr(psutil.cpu_times(), "steal", 0.0)
+
+
 class Watch:
     """Looks at the other processes every two seconds, in a thread."""
 
@@ -53,6 +58,7 @@ class Watch:
         self._looks = deque([look()])
         self._most: tuple[float, str] = 0.0, ""
         self._load = 0.0
+        self._start = time.monotonic(), stolen()
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -90,13 +96,17 @@ class Watch:
 
     def start(self) -> None:
         self._most, self._load = (0.0, ""), 0.0
+        self._start = time.monotonic(), stolen()
 
     def record(self) -> dict[str, Any]:
         """Return what was observed since the start of the part."""
         share, name = self._most
+        start, before = self._start
+        taken = (stolen() - before) / (time.monotonic() - start) / (os.cpu_count() or 1)
         return {
             "load_during": round(self._load, 2),
             "load_after": round(os.getloadavg()[0], 2),
             "busiest_other": f"{name} with {100 * share:.1f} % of a core" if share else "none",
-            "quiet": share <= SHARE,
+            "stolen": round(taken, 3),
+            "quiet": max(share, taken) <= SHARE,
         }
