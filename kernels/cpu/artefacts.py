@@ -1,158 +1,168 @@
-"""JPEG compression artifacts on a CPU: pixels are transformed, quantized and transformed back, block by block.
+"""JPEG compression artifacts on a CPU: pixels are transformed, quantized and transformed back, an MCU row at a time.
 
 The result is that of encoding with libjpeg at 4:2:0 and decoding again, without the Huffman code, which is lossless.
+From the planes of samples on, the way back is the decoder's.
 """
+
+from typing import Final
 
 import numpy as np
 
 from .. import color
 from ..jpeg import formulas
-from ..jpeg.idct import FIRST, SECOND
+from ..jpeg.color import SPILL, N, floats_of_rgb
+from ..jpeg.forward import GROUP, QUANTIZERS, halve, set_quantizer, transform_two, ycc_of_planes
+from ..jpeg.frame import FULL, set_frame
+from ..jpeg.idct import two8
+from ..jpeg.layout import GRAY, HEADER, YCBCR
+from ..jpeg.rows import SHAPE, make_rows, room_for_rows, row_of
 from ..layout import SCALES
-from ..scalar import f32, i32, loop
-from .intrinsics import array_at
+from ..scalar import f32, i32, i64, loop, up
+from .intrinsics import address_of, array_at, bytes_at, records_in, shorts_in
 
-_SIDE = 8
-_BLOCK = _SIDE * _SIDE
 _UNIT = SCALES["uint8"]
-_LUMA, _CHROMA = (np.array(steps, np.int32) for steps in formulas.STEPS)
+_BLOCK: Final = 64
+_PAIR: Final = 4 * FULL  # columns of two blocks of chroma: rows are that wide, or a multiple
+_STEPS = np.array(formulas.STEPS, np.int32)  # at quality 50, of luma and of chroma
+
+#: The first part of the scratch.
+_WORK: Final = np.dtype([("header", HEADER), ("shape", SHAPE), ("region", "<i8", 4)], align=True)
+_WORK_BYTES: Final = _WORK.itemsize
+_work_in = records_in(_WORK)
+
+# The bytes of the scratch: the above, tables and what make_rows needs; some for each column; and the grid's pixels.
+_FIXED: Final = _WORK_BYTES + (1 << 14)
+_ROWS: Final = 7  # rows of bytes: red, green and blue, then two each of Cb and Cr
+_A_COLUMN: Final = 64
+
+
+@loop
+def _widened(width):
+    return -(-width // _PAIR) * _PAIR
 
 
 @loop
 def work_for(height, width):
-    """Return the elements of the scratch of :func:`compress`: two planes of chroma, as wide as whole blocks."""
-    return 2 * (-(-height // 2)) * _SIDE * -(-width // (2 * _SIDE))
-
-
-#: Elements of its int32 scratch: a block, and the quantization steps of its coefficients.
-WORK_INTS = 2 * _BLOCK
-
-
-def _make_pass(transform, bits, step):
-    """Return a pass of a transform over a block, in place: over its rows with ``step`` 1, its columns with 8."""
-    other = 1 if step == _SIDE else _SIDE  # elements from one such row or column to the next
-
-    @loop
-    def run(block):
-        for k in range(_SIDE):
-            at = other * k
-            o0, o1, o2, o3, o4, o5, o6, o7 = transform(
-                block[at], block[at + step], block[at + 2 * step], block[at + 3 * step], block[at + 4 * step],
-                block[at + 5 * step], block[at + 6 * step], block[at + 7 * step], bits
-            )  # fmt: skip
-            block[at], block[at + step], block[at + 2 * step], block[at + 3 * step] = o0, o1, o2, o3
-            block[at + 4 * step], block[at + 5 * step] = o4, o5
-            block[at + 6 * step], block[at + 7 * step] = o6, o7
-
-    return run
-
-
-# In the order of libjpeg: forward over rows first, inverse over columns first. The order decides how values round.
-_forward_rows = _make_pass(formulas.forward, formulas.FORWARD_FIRST, 1)
-_forward_columns = _make_pass(formulas.forward, formulas.FORWARD_SECOND, _SIDE)
-_inverse_columns, _inverse_rows = _make_pass(formulas.inverse, FIRST, _SIDE), _make_pass(formulas.inverse, SECOND, 1)
+    """Return the elements, float32, of the scratch of :func:`compress`."""
+    return (_FIXED + _A_COLUMN * _widened(width) + 3 * height * width) // 4 + 1
 
 
 @loop
-def _code_block(block, steps):
-    """Transform, quantize and transform back a block of level-shifted samples, in place."""
-    _forward_rows(block)
-    _forward_columns(block)
-    for k in range(_BLOCK):
-        block[k] = formulas.coded(block[k], steps[k])
-    _inverse_columns(block)
-    _inverse_rows(block)
+def _set_tables(quality, quantizers, steps):
+    for c in range(3):
+        chroma = min(c, 1)
+        for k in range(_BLOCK):
+            step = formulas.step_of(_STEPS[chroma, k], quality)
+            steps[_BLOCK * c + k] = step
+            set_quantizer(i64(step), quantizers, QUANTIZERS * chroma + k)
 
 
 @loop
-def _code_plane(plane, height, width, base, quality, work):
-    """Compress and decompress a plane of bytes, in place; its last row and column are repeated for whole blocks."""
-    # One table of steps for the plane, scaled to the quality; then block by block.
-    block, steps = work[:_BLOCK], work[_BLOCK : 2 * _BLOCK]
-    for k in range(_BLOCK):
-        steps[k] = formulas.step_of(base[k], quality)
-    for top in range(0, height, _SIDE):
-        for left in range(0, width, _SIDE):
-            for y in range(_SIDE):
-                row = min(top + y, height - 1) * width
-                for x in range(_SIDE):
-                    block[_SIDE * y + x] = i32(plane[row + min(left + x, width - 1)]) - i32(formulas.CENTER)
-            _code_block(block, steps)
-            for y in range(min(_SIDE, height - top)):
-                row = (top + y) * width + left
-                for x in range(min(_SIDE, width - left)):
-                    plane[row + x] = f32(formulas.limited(i32(block[_SIDE * y + x] + formulas.CENTER), 0, 255))
+def _fill_row(values, row):
+    """Store values of the grid as bytes, the last one up to the end of the row."""
+    for x in range(values.size):
+        row[x] = np.uint8(i32(color.store_byte(values[x])))
+    for x in range(values.size, row.size):
+        row[x] = row[values.size - 1]
 
 
 @loop
-def _halve(plane, height, width, out, out_width):
-    """Reduce chroma to half its width and height; the last column of pixels is repeated for whole blocks."""
-    for y in range((height + 1) // 2):
-        above = plane[2 * y * width : (2 * y + 1) * width]
-        bottom = min(2 * y + 1, height - 1)
-        below = plane[bottom * width : (bottom + 1) * width]
-        for x in range(out_width):
-            left, right = min(2 * x, width - 1), min(2 * x + 1, width - 1)
-            value = formulas.halved(i32(above[left]), i32(above[right]), i32(below[left]), i32(below[right]), x)
-            out[y * out_width + x] = f32(value)
+def _move_row(planes, at, to, n):
+    for x in range(n):
+        planes[up(to + x)] = planes[up(at + x)]
 
 
 @loop
-def _chroma_at(plane, near, far, column, side, bias):
-    # ``near`` and ``far`` are where two chroma rows begin, ``column`` and ``side`` the nearer and the farther column.
-    return formulas.mixed(i32(plane[near + column]), i32(plane[far + column]), i32(plane[near + side]),
-                 i32(plane[far + side]), bias)  # fmt: skip
+def _fill_planes(header, shape, r, colors, rows, planes):
+    """Fill the planes with MCU row ``r`` of the grid, the last row of samples repeated after the image."""
+    height, width, wide = shape.height, shape.width, rows.size // _ROWS
+    side = FULL * header.down[0]
+    for y in range(side * r, side * (r + 1)):
+        luma, half = row_of(shape, i64(0), y), y >> 1
+        here = slice(y * width, (y + 1) * width)
+        if y >= height:
+            _move_row(planes, row_of(shape, i64(0), y - 1), luma, wide)
+        elif header.components == 1:
+            _fill_row(colors[0][here], planes[luma : luma + wide])
+        else:
+            for c in range(3):
+                _fill_row(colors[c][here], rows[c * wide : (c + 1) * wide])
+            blue = (3 + (y & 1)) * wide
+            for x in range(0, wide, GROUP):
+                ycc_of_planes(
+                    rows, up(x), up(wide + x), up(2 * wide + x), planes, up(luma + x), rows, up(blue + x),
+                    up(blue + 2 * wide + x)
+                )  # fmt: skip
+        if header.components == 1 or y & 1 == 0:
+            continue
+        for c in range(1, 3):
+            to, above = row_of(shape, c, half), (2 * c + 1) * wide
+            below = above + wide if y < height else above
+            if 2 * half >= height:
+                _move_row(planes, row_of(shape, c, half - 1), to, wide // 2)
+                continue
+            for x in range(0, wide // 2, GROUP):
+                halve(rows, up(above + 2 * x), up(below + 2 * x), planes, up(to + x))
 
 
 @loop
-def _to_colors(r, g, b, height, width, cb, cr, chroma_width):
-    """Convert luma, which is in the red plane, and chroma planes to colors of 0 to 1."""
-    last_row, last_column = (height - 1) // 2, (width - 1) // 2
-    smooth = last_column > 1  # libjpeg repeats the chroma of narrower images
-    for y in range(height):
-        near = (y >> 1) * chroma_width
-        far = formulas.second_nearest(i32(y), last_row) * chroma_width if smooth else near
-        for x in range(width):
-            k = y * width + x
-            column = x >> 1
-            side = formulas.second_nearest(i32(x), last_column) if smooth else column
-            bias = i32(8 - (x & 1))  # of 16: exact halves alternate
-            blue = _chroma_at(cb, near, far, column, side, bias)
-            red = _chroma_at(cr, near, far, column, side, bias)
-            one, two, three = formulas.rgb_of(i32(r[k]), blue, red)
-            r[k], g[k], b[k] = f32(one) * _UNIT, f32(two) * _UNIT, f32(three) * _UNIT
+def _code_planes(header, shape, r, columns, quantizers, steps, coefficients, planes):
+    """Transform and quantize the blocks of MCU row ``r``, and transform them back, in place."""
+    for c in range(header.components):
+        plane = shape.planes[c]
+        q, stride = up(QUANTIZERS * min(c, 1)), up(plane.stride)
+        for y in range(plane.block_rows):
+            at = row_of(shape, c, FULL * (r * plane.block_rows + y))
+            for x in range(0, FULL * plane.blocks * columns, 2 * FULL):
+                place = up(at + x)
+                transform_two(planes, place, stride, quantizers, q, coefficients, up(0))
+                two8(
+                    coefficients, up(0), up(_BLOCK), steps, up(_BLOCK * c), planes, place, up(FULL), stride
+                )  # fmt: skip
 
 
 @loop
-def _compress_gray(quality, r, g, b, height, width, ints):
-    for k in range(r.size):
-        r[k] = color.store_byte(r[k])
-    _code_plane(r, height, width, _LUMA, quality, ints)
-    for k in range(r.size):
-        r[k] *= _UNIT
-        g[k] = b[k] = r[k]
+def _take_rows(pixels, first, stop, channels, r, g, b):
+    """Replace rows ``first`` to ``stop`` of the grid, by the places of their first values, with pixels."""
+    start = first
+    if channels == 3:
+        for k in range(start, stop - N + 1, N):
+            floats_of_rgb(pixels, up(3 * k), _UNIT, r, g, b, up(k))
+        start = max(stop - (stop - start) % N, start)
+    for k in range(start, stop):
+        r[k] = f32(pixels[channels * k]) * _UNIT
+        if channels == 1:
+            g[k] = b[k] = r[k]
+        else:
+            g[k], b[k] = f32(pixels[3 * k + 1]) * _UNIT, f32(pixels[3 * k + 2]) * _UNIT
 
 
 def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):
     """Replace the grid with its pixels after a JPEG of 4:2:0, or of gray."""
-    n = height * width
-    params, ints = array_at(params_, 2), array_at(ints_, WORK_INTS)
+    n, wide = height * width, _widened(width)
+    params = array_at(params_, 2)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
-    quality = formulas.limited(i32(params[0]), 1, 100)
-    if params[1] == f32(0.0):
-        _compress_gray(quality, r, g, b, height, width, ints)
-        return
-    # The planes of the grid hold luma and chroma as float32 bytes meanwhile; chroma is then reduced to scratch.
-    for k in range(n):
-        red, green, blue = i32(color.store_byte(r[k])), i32(color.store_byte(g[k])), i32(color.store_byte(b[k]))
-        one, other = formulas.chroma_of(red, green, blue)
-        r[k], g[k], b[k] = f32(formulas.luma_of(red, green, blue)), f32(one), f32(other)
-    rows, columns = (height + 1) // 2, _SIDE * ((width + 2 * _SIDE - 1) // (2 * _SIDE))
-    half = array_at(work_, 2 * rows * columns)
-    cb, cr = half[: rows * columns], half[rows * columns :]
-    _halve(g, height, width, cb, columns)
-    _halve(b, height, width, cr, columns)
-    _code_plane(r, height, width, _LUMA, quality, ints)
-    _code_plane(cb, rows, columns, _CHROMA, quality, ints)
-    _code_plane(cr, rows, columns, _CHROMA, quality, ints)
-    _to_colors(r, g, b, height, width, cb, cr, columns)
+    channels = i64(1) if params[1] == f32(0.0) else i64(3)
+    memory = bytes_at(address_of(array_at(work_, 1)), 4 * work_for(height, width))
+    work = _work_in(memory, 0, 1)[0]
+    header, shape, region = work.header, work.shape, work.region
+    header.components, header.color = channels, GRAY if channels == 1 else YCBCR
+    header.height, header.width = height, width
+    header.sampling[0], header.sampling[1], header.sampling[2] = 0x22, 0x11, 0x11
+    set_frame(header)
+    region[0], region[1], region[2], region[3] = 0, 0, width, height
+    at = _WORK_BYTES
+    quantizers, coefficients = shorts_in(memory, at, 2 * QUANTIZERS), shorts_in(memory, at + 4 * QUANTIZERS, 2 * _BLOCK)
+    at += 4 * QUANTIZERS + 4 * _BLOCK
+    rows, pixels = memory[at : at + _ROWS * wide], memory[at + _ROWS * wide : at + _ROWS * wide + 3 * n + SPILL]
+    at += rows.size + (pixels.size + 1 & ~1)
+    columns = wide // (FULL * header.across[0])
+    steps, sums, tail, planes = room_for_rows(header, i64(FULL), columns, memory, at, shape)
+    _set_tables(formulas.limited(i32(params[0]), 1, 100), quantizers, steps)
+    stop = i64(0)
+    for row in range(header.rows):
+        _fill_planes(header, shape, row, (r, g, b), rows, planes)
+        _code_planes(header, shape, row, columns, quantizers, steps, coefficients, planes)
+        make_rows(header, row, i64(0), region, columns, channels, shape, planes, sums, pixels, tail)
+        first, stop = stop, shape.done if channels == 3 else min(height, i64(FULL * (row + 1)))
+        _take_rows(pixels, first * width, stop * width, channels, r, g, b)

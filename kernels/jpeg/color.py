@@ -7,7 +7,8 @@ columns are mixed while pixels are converted.
 References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 """
 
-from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, spread, store, vector
+from ..cpu.intrinsics import F32, I8, I16, I32, emitted, load, shuffle, splat, spread, store, vector
+from ..cpu.products import joined
 from ..lang import ir, types
 
 #: Pixels of one call of ``rgb_upsampled``, and of the other functions; N is also the number of 16-bit lanes.
@@ -70,6 +71,18 @@ def _store_pixels(builder, out, r, g, b):
             quads = builder.bitcast(quads, vector(I8, N))
             pixels = shuffle(builder, quads, quads, [4 * k + c for k in range(4) for c in range(3)] + [15] * SPILL)
             store(builder, pixels, builder.gep(out, [ir.IntType(64)(24 * half + 12 * part)]))
+
+
+@emitted(types.none, None, types.uintp, types.float32, None, None, None, types.uintp)
+def floats_of_rgb(builder, pixels, at, unit, r, g, b, k):
+    """Store the colors of sixteen pixels, times ``unit``, to ``r[k:]`` and so on; SPILL bytes after them are read."""
+    quads = [
+        load(builder, pixels.at(builder.add(at, ir.Constant(at.type, 12 * q)), 16), vector(I8, 16)) for q in range(4)
+    ]
+    four, factor = joined(builder, quads), spread(builder, unit, N)
+    for c, out in enumerate((r, g, b)):
+        color = shuffle(builder, four, four, [16 * q + 3 * p + c for q in range(4) for p in range(4)])
+        store(builder, builder.fmul(builder.uitofp(color, vector(F32, N)), factor), out.at(k, N))
 
 
 def _make_pixels(convert):

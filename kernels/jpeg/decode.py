@@ -16,7 +16,7 @@ from ..scalar import loop
 from .frame import MCU, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, decode_mcus, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MCU_SIDE, MOST_BLOCKS, REQUEST, STATUS, TABLE, TABLES
-from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
+from .rows import PAD, SHAPE, clear_chroma, finish_row, read_steps, room_for_rows
 from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
@@ -60,7 +60,8 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     at += columns * per * 128
     lasts = memory[at : at + columns * per]
     at += columns * per + (columns * per & 1)
-    room = room_for_rows(header, data, scale, columns, memory, at, shape)
+    room = room_for_rows(header, scale, columns, memory, at, shape)
+    read_steps(header, data, room[0])
 
     for k in range(coefficients.size):
         coefficients[k] = 0  # the decoder writes only others than zero, and the transforms leave zeros again

@@ -92,7 +92,7 @@ class _Lanes(NamedTuple):
         row = vector(I16, other.value.type.count)
         one = splat(I16, 0, row.count) if self.value is None else self.builder.trunc(self.value, row)
         both = combine(one, self.builder.trunc(other.value, row))
-        return _wide(self.builder, both)
+        return wide(self.builder, both)
 
     def rounded(self, bits):
         """Return the lanes shifted right by ``bits``, rounded to the nearest, halves up."""
@@ -105,23 +105,28 @@ def _like(value, number):
     return splat(I32, number, value.type.count)
 
 
-def _sum_of(one, other, factors):
+def sum_of(one, other, factors):
+    """Return the sum of the products of two vectors with two factors."""
     return one.times(factors[0]) + other.times(factors[1])
+
+
+def odd_part(builder, a, b, c, d):
+    """Return the odd part of either transform: of coefficients 7, 5, 3 and 1, or of the differences of samples."""
+    z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
+    z3, z4 = sum_of(z3, z4, SUM3), sum_of(z3, z4, SUM4)
+    return sum_of(a, d, ODD0) + z4, sum_of(b, c, ODD1) + z3, sum_of(b, c, ODD2) + z4, sum_of(a, d, ODD3) + z3
 
 
 def _pass8(builder, v, bits):
     """Transform eight vectors, one for each frequency, to eight, one for each position."""
-    even2, even3 = _sum_of(v[2], v[6], EVEN2), _sum_of(v[2], v[6], EVEN3)
+    even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
     # Sums of two coefficients wrap at 16 bits, as in libjpeg-turbo's vectors, so that absurd coefficients of damaged
     # files yield the same pixels, too.
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
     even1 = v[0].wrapped(builder.sub, v[4]).scaled()
     sums = even0 + even3, even1 + even2, even1 - even2, even0 - even3
 
-    a, b, c, d = v[7], v[5], v[3], v[1]
-    z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
-    z3, z4 = _sum_of(z3, z4, SUM3), _sum_of(z3, z4, SUM4)
-    odds = _sum_of(a, d, ODD0) + z4, _sum_of(b, c, ODD1) + z3, _sum_of(b, c, ODD2) + z4, _sum_of(a, d, ODD3) + z3
+    odds = odd_part(builder, v[7], v[5], v[3], v[1])
     # The cosines are symmetric about the middle: positions k and 7 - k differ in the sign of the odd part only.
     first = [(even + odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     last = [(even - odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
@@ -132,9 +137,9 @@ def _pass4(builder, v, bits):
     """Transform eight vectors to four: jidctred.c averages pairs of positions, which weakens higher frequencies."""
     # Frequency 4 vanishes in the averages.
     even0 = v[0].scaled(1)
-    even2 = _sum_of(v[2], v[6], HALF_EVEN)
+    even2 = sum_of(v[2], v[6], HALF_EVEN)
     middle, ends = (
-        _sum_of(v[7], v[5], factors[0]) + _sum_of(v[3], v[1], factors[1]) for factors in (HALF_MIDDLE, HALF_ENDS)
+        sum_of(v[7], v[5], factors[0]) + sum_of(v[3], v[1], factors[1]) for factors in (HALF_MIDDLE, HALF_ENDS)
     )
     one, other = even0 + even2, even0 - even2
     return [part.rounded(bits) for part in (one + ends, other + middle, other - middle, one - ends)]
@@ -158,7 +163,7 @@ def _saturated(builder, value, low, high, kind):
     return builder.trunc(value, vector(kind, n))
 
 
-def _to_shorts(builder, lanes):
+def to_shorts(builder, lanes):
     """Return the lanes saturated to 16 bits, as they are kept between the passes."""
     return _saturated(builder, lanes.value, -32768, 32767, I16)
 
@@ -182,22 +187,22 @@ def _rows_of_bytes(builder, v):
 def _transform8(builder, v, known):
     """Transform dequantized rows ``v`` to rows of bytes; beyond ``known`` rows and columns all are zero."""
     first, second = DROPPED[8]
-    rows = [_to_shorts(builder, one) for one in _pass8(builder, v, first)]
-    columns = [_wide(builder, row) for row in transposed(builder, rows, 8)[:known]] + v[known:]  # v's others are zeros
+    rows = [to_shorts(builder, one) for one in _pass8(builder, v, first)]
+    columns = [wide(builder, row) for row in transposed(builder, rows, 8)[:known]] + v[known:]  # v's others are zeros
     return _rows_of_bytes(builder, [_to_pixels(builder, one) for one in _pass8(builder, columns, second)])
 
 
 def _transform4(builder, v, known):
     """Transform dequantized rows to four rows of four bytes."""
     first, second = DROPPED[4]
-    rows = [_to_shorts(builder, one) for one in _pass4(builder, v, first)]
+    rows = [to_shorts(builder, one) for one in _pass4(builder, v, first)]
     # Four rows of eight to eight columns of four, two columns in a vector: column k is in half k % 2 of quads[k // 2].
     quads = transposed(builder, rows, 8, 2)
     columns = [_Lanes(builder, None)] * 8
     for k in _USED[4]:
         if k < known:
             start = 4 * (k % 2)
-            columns[k] = _wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
+            columns[k] = wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
     return transposed(builder, [_to_pixels(builder, one) for one in _pass4(builder, columns, second)], 4)
 
 
@@ -209,7 +214,7 @@ def _transform2(builder, v, known):
     one, other = _pass2(builder, v, first)
     even = _Lanes(builder, shuffle(builder, one.value, other.value, (0, 8))).scaled(2)
     lanes = [n + k for n in (0, 8) for k in QUARTER]
-    odd = builder.sext(shuffle(builder, _to_shorts(builder, one), _to_shorts(builder, other), lanes), _WIDE)
+    odd = builder.sext(shuffle(builder, to_shorts(builder, one), to_shorts(builder, other), lanes), _WIDE)
     odd = builder.mul(odd, ir.Constant(_WIDE, [*QUARTER.values()] * 2))
     for evens in ((0, 2, 4, 6), (0, 2)):  # each lane and its neighbor are added: 8 lanes to 4 to 2
         odd = builder.add(shuffle(builder, odd, odd, evens), shuffle(builder, odd, odd, [k + 1 for k in evens]))
@@ -219,7 +224,7 @@ def _transform2(builder, v, known):
     return [shuffle(builder, pixels, pixels, (k, k + 1)) for k in (0, 2)]
 
 
-def _wide(builder, row):
+def wide(builder, row):
     """Return 16-bit lanes widened to 32 bits."""
     return _Lanes(builder, builder.sext(row, vector(I32, row.type.count)))
 
@@ -280,7 +285,7 @@ def _make(transformed, side, known, count=1):
                 store(builder, splat(I16, 0, 8), row_at(block, k))
         v = [_Lanes(builder, None)] * 8
         for k, row in rows.items():
-            v[k] = _wide(builder, joined(builder, row))
+            v[k] = wide(builder, joined(builder, row))
         for y, row in enumerate(transformed(builder, v, known)):
             start = o if y < side else builder.add(o, step)
             start = builder.add(start, builder.mul(stride, ir.Constant(stride.type, y % side)))

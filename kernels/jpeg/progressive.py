@@ -17,7 +17,7 @@ from .frame import MCU, chroma_side, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
 from .layout import DONE, IRREGULAR, TABLES
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
-from .rows import SHAPE, finish_row, room_for_rows
+from .rows import SHAPE, finish_row, read_steps, room_for_rows
 from .scans import SCANS, list_scans
 from .tables import ZIGZAG, build_table
 from .vectors import trailing_zeros
@@ -172,7 +172,8 @@ def _decode_region(data, header, request, out, tables, memory, status):
     list_blocks(header, mcu)
     lasts = memory[at : at + columns * per]
     at += columns * per + (columns * per & 1)
-    room = room_for_rows(header, data, request.scale, columns, memory, at, shape)
+    room = room_for_rows(header, request.scale, columns, memory, at, shape)
+    read_steps(header, data, room[0])
     for row in range(top, bottom):
         status.row = row
         begins = (row * total + first) * per

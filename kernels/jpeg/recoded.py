@@ -23,7 +23,7 @@ from .formulas import is_size, is_spare, length_at, length_of, may_follow, place
 from .frame import MCU, list_blocks, mcus_of, region_bytes
 from .headers import read_head
 from .layout import BAD_SEGMENT, DONE, LEVELS, PLANES, SEGMENT_BLOCKS, SEGMENT_BYTES, STREAMS, SUM_BYTES
-from .rows import SHAPE, finish_row, room_for_rows
+from .rows import SHAPE, finish_row, read_steps, room_for_rows
 from .vectors import count_bits, load_big, trailing_zeros
 
 u64, i64, u32 = np.uint64, np.int64, np.uint32
@@ -397,7 +397,8 @@ def _decode_region(data, header, request, out, memory, status):
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += 2 * coefficients.size
     lasts = memory[at : at + columns * per]
-    room = room_for_rows(header, data, request.scale, columns, memory, at + ((columns * per + 7) & ~7), shape)
+    room = room_for_rows(header, request.scale, columns, memory, at + ((columns * per + 7) & ~7), shape)
+    read_steps(header, data, room[0])
     list_blocks(header, mcu)
     for k in range(top // each, -(-bottom // each)):
         status.row = k * each

@@ -86,7 +86,7 @@ def lay_out(header, scale, columns, shape):
 
 
 @loop
-def room_for_rows(header, data, scale, columns, memory, at, shape):
+def room_for_rows(header, scale, columns, memory, at, shape):
     """Fill a shape, and return scratch from a byte on: quantization steps, sums of chroma, a row's end, and planes."""
     steps = shorts_in(memory, at, _STEPS)
     at += 2 * _STEPS
@@ -95,8 +95,6 @@ def room_for_rows(header, data, scale, columns, memory, at, shape):
     at += 2 * summed
     tail = memory[at : at + _TAIL]
     at += _TAIL + SPILL
-    for c in range(header.components):
-        _read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
     return steps, sums, tail, memory[at : at + lay_out(header, scale, columns, shape)]
 
 
@@ -112,10 +110,11 @@ def step_at(data, at, k):
 
 
 @loop
-def _read_steps(data, at, steps):
-    """Read a quantization table into natural order, as numbers of 16 bits, as the products are."""
-    for k in range(64):
-        steps[ZIGZAG[k]] = step_at(data, at, k)
+def read_steps(header, data, steps):
+    """Read the quantization of all components into natural order, as numbers of 16 bits, as the products are."""
+    for c in range(header.components):
+        for k in range(64):
+            steps[64 * c + ZIGZAG[k]] = step_at(data, header.quant[c], k)
 
 
 @loop
@@ -302,7 +301,7 @@ def _upsampled_row(planes, y, sums, second, odd, low, high, width, out, o, tail)
 
 
 @loop
-def _row_of(shape, c, y):
+def row_of(shape, c, y):
     """Return the byte where a row of a plane begins."""
     plane = shape.planes[c]
     return plane.start + (y & plane.mask) * plane.stride
@@ -311,7 +310,7 @@ def _row_of(shape, c, y):
 @loop
 def _repeated(shape, planes, c, y, x0, width, to):
     """Repeat columns and rows of chroma once for each of luma."""
-    row = _row_of(shape, c, divided(y, shape.down)[0])
+    row = row_of(shape, c, divided(y, shape.down)[0])
     for x in range(width):
         planes[to + x] = planes[row + divided(x0 + x, shape.across)[0]]
 
@@ -326,7 +325,7 @@ def _summed(shape, planes, y, left, n, sums, second):
         far = near + 1 if y & 1 else max(near - 1, 0)
         far = min(far, ((shape.height + 1) >> 1) - 1)
     for c in range(_CB, _CR + 1):
-        one, other = _row_of(shape, c, near) + left, _row_of(shape, c, far) + left
+        one, other = row_of(shape, c, near) + left, row_of(shape, c, far) + left
         for k in range(0, n, N):
             sum_rows(planes, up(one + k), up(other + k), sums, up((c - 1) * second + k))
 
@@ -334,12 +333,12 @@ def _summed(shape, planes, y, left, n, sums, second):
 @loop
 def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
     """Make row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
-    luma = _row_of(shape, _Y, y) + x0
+    luma = row_of(shape, _Y, y) + x0
     blue, red = luma, luma
     across, down = shape.across, shape.down
     if across == 1 and down == 1:
         if header.components != 1:
-            blue, red = _row_of(shape, _CB, y) + x0, _row_of(shape, _CR, y) + x0
+            blue, red = row_of(shape, _CB, y) + x0, row_of(shape, _CR, y) + x0
     else:
         left = (x0 >> 1) - 1 if across == 2 else x0  # the column before the first one, possibly in the padding
         n = (width >> 1) + 3 if across == 2 and shape.smooth else width
@@ -365,7 +364,7 @@ def _copy_luma(r, first, region, shape, planes, out):
     plane, width = shape.planes[_Y], region[2] - region[0]
     rows, left = plane.side * plane.block_rows, region[0] - first * plane.side * plane.blocks
     for y in range(max(region[1], r * rows), min(region[3], (r + 1) * rows)):
-        o, at = (y - region[1]) * width, _row_of(shape, _Y, y) + left
+        o, at = (y - region[1]) * width, row_of(shape, _Y, y) + left
         row, samples = out[o : o + width], planes[at : at + width]
         for x in range(row.size):
             row[x] = samples[x]

@@ -48,7 +48,9 @@ def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
 
 
 # With edges at each place of a block, and so narrow that libjpeg repeats their chroma.
-CODED_SIZES = [(1, 1), (2, 4), (4, 5), (8, 8), (15, 17), (17, 33), (31, 7), (1, 40), (61, 1), (33, 24), (64, 50)]
+CODED_SIZES = [
+    (1, 1), (2, 4), (4, 5), (8, 8), (15, 17), (17, 33), (31, 7), (1, 40), (61, 1), (33, 24), (64, 50), (97, 230),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -1,0 +1,141 @@
+"""From pixels to quantized coefficients as vector code, bit for bit as libjpeg-turbo: colors, half chroma, the DCT.
+
+A vector of the DCT ("islow") holds a row of two blocks side by side, as in :mod:`gpuimg.kernels.jpeg.idct`, with whose
+factors and products of 16-bit numbers it shares the odd part. A first pass transforms the rows, a second the columns.
+
+References: libjpeg's jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, store, vector
+from ..cpu.products import joined, sums_of_pairs, transposed
+from ..lang import ir, types
+from ..scalar import loop
+from .formulas import CENTER, FORWARD_FIRST, FORWARD_SECOND
+from .idct import EVEN2, EVEN3, odd_part, sum_of, to_shorts, wide
+from .vectors import leading_zeros
+
+i64, u64 = np.int64, np.uint64
+
+#: Pixels that are converted, and samples of chroma that are made, at a time.
+GROUP: Final = 16
+#: Numbers of 16 bits by which the coefficients of a block are quantized: see :func:`set_quantizer`.
+QUANTIZERS: Final = 3 * 64
+
+# Factors of JFIF in 16.16 fixed point, of pairs of colors: red and green, then blue and green. A factor that 16 bits
+# do not hold is in both parts, or negative and subtracted.
+_Y = (19595, 38470 - 16384), (7471, 16384)
+_CB = (-11058, -21710), (-32768, 0)
+_CR = (-32768, 0), (-5329, -27439)
+_HALF, _CHROMA_HALF = 32768, (CENTER << 16) + 32767  # less than a half, so that the largest result is 255
+
+
+def _luma_and_chroma(context, builder, red_green, blue_green):
+    """Return Y, Cb and Cr of pixels, 32 bits each, from the colors of each in turn, 16 bits each."""
+    n = red_green.type.count // 2
+
+    def products(pixels, factors):
+        return sums_of_pairs(context, builder, pixels, ir.Constant(pixels.type, list(factors) * n))
+
+    def rounded(value, half):
+        return builder.lshr(builder.add(value, splat(I32, half, n)), splat(I32, 16, n))
+
+    y, cb, cr = ((products(red_green, one), products(blue_green, other)) for one, other in (_Y, _CB, _CR))
+    return (
+        rounded(builder.add(*y), _HALF), rounded(builder.sub(*cb), _CHROMA_HALF),
+        rounded(builder.sub(cr[1], cr[0]), _CHROMA_HALF),
+    )  # fmt: skip
+
+
+_U = types.uintp
+
+
+@emitted(types.none, None, _U, _U, _U, None, _U, None, _U, _U)
+def ycc_of_planes(builder, colors, red, green, blue, luma, y, chroma, cb, cr):
+    """Convert GROUP pixels, whose samples begin at three places of ``colors``."""
+    kind = vector(I8, GROUP)
+    r, g, b = (builder.zext(load(builder, colors.at(at, GROUP), kind), vector(I16, GROUP)) for at in (red, green, blue))
+    turns = [lane for k in range(GROUP) for lane in (k, GROUP + k)]
+    pairs = shuffle(builder, r, g, turns), shuffle(builder, b, g, turns)
+    places = luma.at(y, GROUP), chroma.at(cb, GROUP), chroma.at(cr, GROUP)
+    for value, place in zip(_luma_and_chroma(colors.context, builder, *pairs), places, strict=True):
+        store(builder, builder.trunc(value, kind), place)
+
+
+@emitted(types.none, None, _U, _U, None, _U)
+def halve(builder, rows, above, below, planes, at):
+    """Make GROUP samples of chroma of twice as many columns of two rows; the rounding alternates, 1 and 2 of 4."""
+    total = ir.Constant(vector(I16, GROUP), [1, 2] * (GROUP // 2))
+    for start in (above, below):
+        pairs = builder.bitcast(load(builder, rows.at(start, 2 * GROUP), vector(I8, 2 * GROUP)), vector(I16, GROUP))
+        left, right = builder.and_(pairs, splat(I16, 255, GROUP)), builder.lshr(pairs, splat(I16, 8, GROUP))
+        total = builder.add(total, builder.add(left, right))
+    store(builder, builder.trunc(builder.lshr(total, splat(I16, 2, GROUP)), vector(I8, GROUP)), planes.at(at, GROUP))
+
+
+def _pass(builder, v, first):
+    """Transform eight vectors of 16 bits, one for each position, to eight, one for each frequency."""
+    # Sums of samples that mirror each other have the even coefficients, differences the odd ones.
+    mirrored = list(zip(v[:4], v[:3:-1], strict=True))
+    s, d = [builder.add(a, b) for a, b in mirrored], [builder.sub(a, b) for a, b in mirrored]
+    e0, e1 = builder.add(s[0], s[3]), builder.add(s[1], s[2])
+    e2, e3 = wide(builder, builder.sub(s[1], s[2])), wide(builder, builder.sub(s[0], s[3]))
+    bits = FORWARD_FIRST if first else FORWARD_SECOND
+    two = splat(I16, 2, v[0].type.count)
+    # Two coefficients have no factor: their scale is that between the passes.
+    ends = [builder.add(e0, e1), builder.sub(e0, e1)]
+    ends = [builder.shl(x, two) if first else builder.ashr(builder.add(x, two), two) for x in ends]
+    odds = [to_shorts(builder, x.rounded(bits)) for x in odd_part(builder, *(wide(builder, x) for x in d[::-1]))]
+    evens = [to_shorts(builder, sum_of(e3, e2, factors).rounded(bits)) for factors in (EVEN3, EVEN2)]
+    return [ends[0], odds[0], evens[0], odds[1], ends[1], odds[2], evens[1], odds[3]]
+
+
+@loop
+def set_quantizer(step, quantizers, k):
+    """Fill in the numbers of a coefficient with a quantization step: half a step, a factor and a power of two.
+
+    The coefficients are scaled by 8. A quotient is the upper half of two products, exact below 2**15.
+    """
+    size = 8 * step
+    bits = i64(64) - i64(leading_zeros(u64(size - 1)))  # of the least power of two that is not below it
+    quantizers[k] = size // 2
+    quantizers[k + 64] = (i64(1) << (15 + bits)) // size + 1
+    quantizers[k + 128] = i64(1) << (17 - bits)
+
+
+def _high(builder, a, b):
+    """Return the upper 16 bits of products of unsigned numbers."""
+    n = a.type.count
+    product = builder.mul(*(builder.zext(x, vector(I32, n)) for x in (a, b)))
+    return builder.trunc(builder.lshr(product, splat(I32, 16, n)), a.type)
+
+
+@emitted(types.none, None, _U, _U, None, _U, None, _U)
+def transform_two(builder, planes, at, stride, quantizers, q, out, k):
+    """Transform and quantize two blocks side by side, ``stride`` from row to row, to ``out[k]`` in natural order.
+
+    ``quantizers[q:]`` are those of :func:`set_quantizer`.
+    """
+    n, v = 16, []
+    for y in range(8):
+        start = builder.add(at, builder.mul(stride, ir.Constant(stride.type, y)))
+        row = builder.zext(load(builder, planes.at(start, n), vector(I8, n)), vector(I16, n))
+        v.append(builder.sub(row, splat(I16, CENTER, n)))
+    v = _pass(builder, transposed(builder, _pass(builder, transposed(builder, v, 8), True), 8), False)
+    zero = splat(I16, 0, n)
+    for y, row in enumerate(v):
+
+        def table(which, y=y):
+            place = builder.add(q, ir.Constant(q.type, 64 * which + 8 * y))
+            return joined(builder, [load(builder, quantizers.at(place, 8), vector(I16, 8))] * 2)
+
+        negative = builder.icmp_signed("<", row, zero)
+        size = builder.add(builder.select(negative, builder.sub(zero, row), row), table(0))
+        size = _high(builder, _high(builder, size, table(1)), table(2))
+        row = builder.select(negative, builder.sub(zero, size), size)
+        for block in (0, 1):
+            part = shuffle(builder, row, row, range(8 * block, 8 * block + 8))
+            store(builder, part, out.at(builder.add(k, ir.Constant(k.type, 64 * block + 8 * y)), 8))
