@@ -68,8 +68,9 @@ def machine(name: str, load: bool = True) -> str:
         return text
     if run.get("quiet"):
         return f"{text}, without other work"
-    stolen = f", of whose time other virtual machines took {run['stolen']:.0%}" if "stolen" in run else ""
-    return f"{text}, at a load of {run['load_before']:.1f}{stolen}"
+    if stolen := run.get("stolen"):
+        return f"{text}, {100 * stolen:.0f} % of whose time went to other virtual machines"
+    return f"{text}, at a load of {run['load_before']:.1f}"
 
 
 def version(name: str) -> str:
