@@ -132,8 +132,8 @@ def main() -> None:
                 failed.append(name)
                 print(f"    FAILED: {reason}", flush=True)
             elif not (given.anyway or watch.record()["quiet"] or name in disturbed):
-                record = watch.record()
-                print(f"    disturbed by {record['busiest_other']}, {record['stolen']:.1%} stolen: again at the end")
+                (share, other), taken = watch.busiest, watch.record()["stolen"]
+                print(f"    {other} used {share:.1%} of a core, the host took {taken:.1%}: measured again at the end")
                 disturbed.add(name)
                 names.append(name)
     finally:  # also after an interruption, or on a machine that is not quiet

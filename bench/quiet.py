@@ -56,10 +56,13 @@ class Watch:
 
     def __init__(self) -> None:
         self._looks = deque([look()])
-        self._most: tuple[float, str] = 0.0, ""
-        self._load = 0.0
-        self._start = time.monotonic(), stolen()
+        self.start()
         threading.Thread(target=self._run, daemon=True).start()
+
+    def start(self) -> None:
+        """Forget what was observed so far."""
+        self.busiest: tuple[float, str] = 0.0, ""  # other process: its share of a core, and its name
+        self._load, self._start = 0.0, (time.monotonic(), stolen())
 
     def _run(self) -> None:
         while True:
@@ -67,7 +70,7 @@ class Watch:
             self._looks.append(look())
             while self._looks[-1].time - self._looks[1].time > WINDOW_S:
                 self._looks.popleft()
-            self._most = max(self._most, self.recent())
+            self.busiest = max(self.busiest, self.recent())
             self._load = max(self._load, os.getloadavg()[0])
 
     def recent(self) -> tuple[float, str]:
@@ -94,19 +97,15 @@ class Watch:
             time.sleep(_LOOK_S)
         return problem
 
-    def start(self) -> None:
-        self._most, self._load = (0.0, ""), 0.0
-        self._start = time.monotonic(), stolen()
-
     def record(self) -> dict[str, Any]:
         """Return what was observed since the start of the part."""
-        share, name = self._most
+        share = self.busiest[0]
         start, before = self._start
         taken = (stolen() - before) / (time.monotonic() - start) / (os.cpu_count() or 1)
         return {
             "load_during": round(self._load, 2),
             "load_after": round(os.getloadavg()[0], 2),
-            "busiest_other": f"{name} with {100 * share:.1f} % of a core" if share else "none",
+            "busiest_other": round(share, 3),
             "stolen": round(taken, 3),
             "quiet": max(share, taken) <= SHARE,
         }

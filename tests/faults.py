@@ -175,6 +175,8 @@ FAULTS = [
           "weight = 1.0 - (x1 - x0) * (y1 - y0) / (width * height)", "weight = drawn + 0.0 * x1", "operations/mixing"),
     Fault("crops: an odd margin of a central crop is rounded up", "kernels/rectangles.py",
           "np.rint(f64(sizes[i, k] - new[i, k]) / 2.0)", "np.ceil(f64(sizes[i, k] - new[i, k]) / 2.0)", "operations/geometry random/views"),
+    Fault("jpeg: chroma is reduced without the rounding that alternates", "kernels/jpeg/forward.py",
+          "[1, 2] * (GROUP // 2)", "[2, 2] * (GROUP // 2)", "operations/filters"),
     Fault("team: more threads compute than are allowed", "kernels/cpu/team.py",
           'if running >= add_to(team, "most", 0):', 'if running > add_to(team, "most", 0):', "compiled/team"),
     Fault("team: workers go to any job", "kernels/cpu/team.py",

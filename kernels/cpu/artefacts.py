@@ -18,7 +18,7 @@ from ..jpeg.layout import GRAY, HEADER, YCBCR
 from ..jpeg.rows import SHAPE, make_rows, room_for_rows, row_of
 from ..layout import SCALES
 from ..scalar import f32, i32, i64, loop, up
-from .intrinsics import address_of, array_at, bytes_at, records_in, shorts_in
+from .intrinsics import address_of, array_at, bytes_at, copy, records_in, shorts_in
 
 _UNIT = SCALES["uint8"]
 _BLOCK: Final = 64
@@ -49,12 +49,11 @@ def work_for(height, width):
 
 @loop
 def _set_tables(quality, quantizers, steps):
-    for c in range(3):
-        chroma = min(c, 1)
+    for table in range(2):
         for k in range(_BLOCK):
-            step = formulas.step_of(_STEPS[chroma, k], quality)
-            steps[_BLOCK * c + k] = step
-            set_quantizer(i64(step), quantizers, QUANTIZERS * chroma + k)
+            step = formulas.step_of(_STEPS[table, k], quality)
+            steps[_BLOCK * table + k] = step
+            set_quantizer(i64(step), quantizers, QUANTIZERS * table + k)
 
 
 @loop
@@ -67,9 +66,10 @@ def _fill_row(values, row):
 
 
 @loop
-def _move_row(planes, at, to, n):
-    for x in range(n):
-        planes[up(to + x)] = planes[up(at + x)]
+def _repeat_row(shape, c, y, n, planes):
+    """Fill a row of a plane with the one above."""
+    above, row = row_of(shape, c, y - 1), row_of(shape, c, y)
+    copy(planes[above : above + n], planes[row : row + n])
 
 
 @loop
@@ -81,7 +81,7 @@ def _fill_planes(header, shape, r, colors, rows, planes):
         luma, half = row_of(shape, i64(0), y), y >> 1
         here = slice(y * width, (y + 1) * width)
         if y >= height:
-            _move_row(planes, row_of(shape, i64(0), y - 1), luma, wide)
+            _repeat_row(shape, i64(0), y, wide, planes)
         elif header.components == 1:
             _fill_row(colors[0][here], planes[luma : luma + wide])
         else:
@@ -99,7 +99,7 @@ def _fill_planes(header, shape, r, colors, rows, planes):
             to, above = row_of(shape, c, half), (2 * c + 1) * wide
             below = above + wide if y < height else above
             if 2 * half >= height:
-                _move_row(planes, row_of(shape, c, half - 1), to, wide // 2)
+                _repeat_row(shape, c, half, wide // 2, planes)
                 continue
             for x in range(0, wide // 2, GROUP):
                 halve(rows, up(above + 2 * x), up(below + 2 * x), planes, up(to + x))
@@ -109,32 +109,26 @@ def _fill_planes(header, shape, r, colors, rows, planes):
 def _code_planes(header, shape, r, columns, quantizers, steps, coefficients, planes):
     """Transform and quantize the blocks of MCU row ``r``, and transform them back, in place."""
     for c in range(header.components):
-        plane = shape.planes[c]
-        q, stride = up(QUANTIZERS * min(c, 1)), up(plane.stride)
+        plane, table = shape.planes[c], min(c, 1)
+        q, k, stride = up(QUANTIZERS * table), up(_BLOCK * table), up(plane.stride)
         for y in range(plane.block_rows):
             at = row_of(shape, c, FULL * (r * plane.block_rows + y))
             for x in range(0, FULL * plane.blocks * columns, 2 * FULL):
                 place = up(at + x)
                 transform_two(planes, place, stride, quantizers, q, coefficients, up(0))
-                two8(
-                    coefficients, up(0), up(_BLOCK), steps, up(_BLOCK * c), planes, place, up(FULL), stride
-                )  # fmt: skip
+                two8(coefficients, up(0), up(_BLOCK), steps, k, planes, place, up(FULL), stride)
 
 
 @loop
 def _take_rows(pixels, first, stop, channels, r, g, b):
     """Replace rows ``first`` to ``stop`` of the grid, by the places of their first values, with pixels."""
-    start = first
-    if channels == 3:
-        for k in range(start, stop - N + 1, N):
-            floats_of_rgb(pixels, up(3 * k), _UNIT, r, g, b, up(k))
-        start = max(stop - (stop - start) % N, start)
-    for k in range(start, stop):
-        r[k] = f32(pixels[channels * k]) * _UNIT
-        if channels == 1:
-            g[k] = b[k] = r[k]
-        else:
-            g[k], b[k] = f32(pixels[3 * k + 1]) * _UNIT, f32(pixels[3 * k + 2]) * _UNIT
+    whole = first + (stop - first) // N * N if channels == 3 else first
+    for k in range(first, whole, N):
+        floats_of_rgb(pixels, up(3 * k), _UNIT, r, g, b, up(k))
+    for k in range(whole, stop):
+        at = channels * k
+        r[k], g[k] = f32(pixels[at]) * _UNIT, f32(pixels[at + channels // 2]) * _UNIT
+        b[k] = f32(pixels[at + channels - 1]) * _UNIT
 
 
 def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):

@@ -82,6 +82,13 @@ def sums_of_pairs(context: Any, builder: Any, values: Any, weights: Any) -> Any:
     return builder.add(*products)
 
 
+def upper_halves(builder: Any, widened: Any, one: Any, other: Any) -> Any:
+    """Return the upper 16 bits of the products of 16-bit numbers; ``widened`` extends signed or unsigned ones."""
+    n = one.type.count
+    product = builder.mul(*(widened(value, vector(I32, n)) for value in (one, other)))
+    return builder.trunc(builder.lshr(product, splat(I32, 16, n)), one.type)
+
+
 def bytes_of(context: Any, builder: Any, quarters: list[Any]) -> Any:
     """Return whole numbers, four vectors of int32, as bytes with saturation.
 

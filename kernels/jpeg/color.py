@@ -8,7 +8,7 @@ References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 """
 
 from ..cpu.intrinsics import F32, I8, I16, I32, emitted, load, shuffle, splat, spread, store, vector
-from ..cpu.products import joined
+from ..cpu.products import joined, upper_halves
 from ..lang import ir, types
 
 #: Pixels of one call of ``rgb_upsampled``, and of the other functions; N is also the number of 16-bit lanes.
@@ -20,13 +20,6 @@ SPILL = 4
 # The factors of JFIF in 16.16 fixed point, reduced to what 16 bits hold: Cr in red 1.402 - 1, Cb in blue 1.772 - 2,
 # Cb in green -0.34414, Cr in green -0.71414 + 1. The whole parts are added as they are.
 _RED, _BLUE, _GREEN_B, _GREEN_R = 26345, -14942, -22554, 18734
-
-
-def _high(builder, v, factor):
-    """Return the upper 16 bits of the products of 16-bit lanes with a factor."""
-    wide = vector(I32, N)
-    product = builder.mul(builder.sext(v, wide), splat(I32, factor, N))
-    return builder.trunc(builder.ashr(product, splat(I32, 16, N)), v.type)
 
 
 def _clamped(builder, v):
@@ -42,7 +35,7 @@ def _to_rgb(builder, y, cb, cr):
     def product(v, factor):
         # The upper half of twice the product, halved with rounding, as libjpeg-turbo has it: processors return the
         # upper half of a 16-bit product, but do not round it.
-        doubled = builder.add(_high(builder, builder.add(v, v), factor), one)
+        doubled = builder.add(upper_halves(builder, builder.sext, builder.add(v, v), splat(I16, factor, N)), one)
         return builder.ashr(doubled, one)
 
     red = builder.add(builder.add(y, cr), product(cr, _RED))

@@ -39,14 +39,14 @@ QUARTER_FIRST, QUARTER_SECOND = idct.DROPPED[2]
 _QUARTER1, _QUARTER3, _QUARTER5, _QUARTER7 = (i32(factor) for factor in idct.QUARTER.values())
 
 # Factors of JFIF's color conversion in 16.16 fixed point: R, G, B in Y, Cb and Cr.
-_Y = i32(19595), i32(38470), i32(7471)
-_CB = i32(-11058), i32(-21710), i32(32768)
-_CR = i32(32768), i32(-27439), i32(-5329)
+Y = i32(19595), i32(38470), i32(7471)
+CB = i32(-11058), i32(-21710), i32(32768)
+CR = i32(32768), i32(-27439), i32(-5329)
 # Cr in red, Cb and Cr in green, Cb in blue.
 _RED, _GREEN_B, _GREEN_R, _BLUE = i32(91881), i32(-22554), i32(-46802), i32(116130)
 _BITS = i32(16)  # fraction bits of the factors
-_HALF = i32(32768)
-_CHROMA_HALF = i32((CENTER << 16) + 32767)  # as jccolor.c: less than a half, so that the largest result is 255
+HALF = i32(32768)
+CHROMA_HALF = i32((CENTER << 16) + 32767)  # as jccolor.c: less than a half, so that the largest result is 255
 
 
 @scalar
@@ -178,13 +178,13 @@ def _weighed(r, g, b, factors, half):
 @scalar
 def luma_of(r, g, b):
     """Return the luma of a color, all as bytes."""
-    return _weighed(r, g, b, _Y, _HALF)
+    return _weighed(r, g, b, Y, HALF)
 
 
 @scalar
 def chroma_of(r, g, b):
     """Return Cb and Cr of a color, all as bytes."""
-    return _weighed(r, g, b, _CB, _CHROMA_HALF), _weighed(r, g, b, _CR, _CHROMA_HALF)
+    return _weighed(r, g, b, CB, CHROMA_HALF), _weighed(r, g, b, CR, CHROMA_HALF)
 
 
 @scalar
@@ -207,9 +207,9 @@ def mixed(near, far, side, corner, bias):
 def rgb_of(luma, cb, cr):
     """Return red, green and blue of a color as bytes."""
     cb, cr = i32(cb - CENTER), i32(cr - CENTER)
-    red = i32(luma + i32(i32(_RED * cr + _HALF) >> _BITS))
-    blue = i32(luma + i32(i32(_BLUE * cb + _HALF) >> _BITS))
-    green = i32(luma + i32(i32(_GREEN_B * cb + _GREEN_R * cr + _HALF) >> _BITS))
+    red = i32(luma + i32(i32(_RED * cr + HALF) >> _BITS))
+    blue = i32(luma + i32(i32(_BLUE * cb + HALF) >> _BITS))
+    green = i32(luma + i32(i32(_GREEN_B * cb + _GREEN_R * cr + HALF) >> _BITS))
     return limited(red, 0, 255), limited(green, 0, 255), limited(blue, 0, 255)
 
 

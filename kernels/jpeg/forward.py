@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, store, vector
-from ..cpu.products import joined, sums_of_pairs, transposed
+from ..cpu.products import joined, sums_of_pairs, transposed, upper_halves
 from ..lang import ir, types
 from ..scalar import loop
-from .formulas import CENTER, FORWARD_FIRST, FORWARD_SECOND
+from .formulas import CB, CENTER, CHROMA_HALF, CR, FORWARD_FIRST, FORWARD_SECOND, HALF, Y
 from .idct import EVEN2, EVEN3, odd_part, sum_of, to_shorts, wide
 from .vectors import leading_zeros
 
@@ -25,12 +25,12 @@ GROUP: Final = 16
 #: Numbers of 16 bits by which the coefficients of a block are quantized: see :func:`set_quantizer`.
 QUANTIZERS: Final = 3 * 64
 
-# Factors of JFIF in 16.16 fixed point, of pairs of colors: red and green, then blue and green. A factor that 16 bits
-# do not hold is in both parts, or negative and subtracted.
-_Y = (19595, 38470 - 16384), (7471, 16384)
-_CB = (-11058, -21710), (-32768, 0)
-_CR = (-32768, 0), (-5329, -27439)
-_HALF, _CHROMA_HALF = 32768, (CENTER << 16) + 32767  # less than a half, so that the largest result is 255
+# Factors of pairs of colors: red and green, then blue and green. One that 16 bits do not hold is in both parts, or
+# negative and subtracted.
+_PART: Final = 1 << 14
+_Y = (Y[0], Y[1] - _PART), (Y[2], _PART)
+_CB = (CB[0], CB[1]), (-CB[2], 0)
+_CR = (-CR[0], 0), (CR[2], CR[1])
 
 
 def _luma_and_chroma(context, builder, red_green, blue_green):
@@ -38,15 +38,17 @@ def _luma_and_chroma(context, builder, red_green, blue_green):
     n = red_green.type.count // 2
 
     def products(pixels, factors):
-        return sums_of_pairs(context, builder, pixels, ir.Constant(pixels.type, list(factors) * n))
+        return sums_of_pairs(
+            context, builder, pixels, ir.Constant(pixels.type, [int(factor) for factor in factors] * n)
+        )
 
     def rounded(value, half):
-        return builder.lshr(builder.add(value, splat(I32, half, n)), splat(I32, 16, n))
+        return builder.lshr(builder.add(value, splat(I32, int(half), n)), splat(I32, 16, n))
 
     y, cb, cr = ((products(red_green, one), products(blue_green, other)) for one, other in (_Y, _CB, _CR))
     return (
-        rounded(builder.add(*y), _HALF), rounded(builder.sub(*cb), _CHROMA_HALF),
-        rounded(builder.sub(cr[1], cr[0]), _CHROMA_HALF),
+        rounded(builder.add(*y), HALF), rounded(builder.sub(*cb), CHROMA_HALF),
+        rounded(builder.sub(cr[1], cr[0]), CHROMA_HALF),
     )  # fmt: skip
 
 
@@ -106,13 +108,6 @@ def set_quantizer(step, quantizers, k):
     quantizers[k + 128] = i64(1) << (17 - bits)
 
 
-def _high(builder, a, b):
-    """Return the upper 16 bits of products of unsigned numbers."""
-    n = a.type.count
-    product = builder.mul(*(builder.zext(x, vector(I32, n)) for x in (a, b)))
-    return builder.trunc(builder.lshr(product, splat(I32, 16, n)), a.type)
-
-
 @emitted(types.none, None, _U, _U, None, _U, None, _U)
 def transform_two(builder, planes, at, stride, quantizers, q, out, k):
     """Transform and quantize two blocks side by side, ``stride`` from row to row, to ``out[k]`` in natural order.
@@ -134,7 +129,7 @@ def transform_two(builder, planes, at, stride, quantizers, q, out, k):
 
         negative = builder.icmp_signed("<", row, zero)
         size = builder.add(builder.select(negative, builder.sub(zero, row), row), table(0))
-        size = _high(builder, _high(builder, size, table(1)), table(2))
+        size = upper_halves(builder, builder.zext, upper_halves(builder, builder.zext, size, table(1)), table(2))
         row = builder.select(negative, builder.sub(zero, size), size)
         for block in (0, 1):
             part = shuffle(builder, row, row, range(8 * block, 8 * block + 8))
