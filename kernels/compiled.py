@@ -15,7 +15,6 @@ import pkgutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property, partial
@@ -25,7 +24,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from . import disk
+from . import disk, lang
 from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, set_compiler_process, sigutils, types
 from .native import LIBRARY, allowed_cores
 from .scalar import LOOP
@@ -33,7 +32,12 @@ from .scalar import LOOP
 _PACKAGE = __name__.rpartition(".")[0]
 _ENDING = ".kernel"
 _MADE = "_made"  # at the end of the names of functions that were made by others
-_compiling = threading.RLock()
+
+
+# A process forks when no other thread compiles: the child would wait for ever for a lock that such a thread held.
+if LIBRARY is None and hasattr(os, "register_at_fork"):
+    _lock, _free = lang.global_compiler_lock.acquire, lang.global_compiler_lock.release
+    os.register_at_fork(before=_lock, after_in_parent=_free, after_in_child=_free)
 
 
 # -- what a loop depends on ------------------------------------------------------------------------------------------
@@ -313,7 +317,7 @@ class NativeFunction:
         """Address of the machine code, which is compiled or read from disk when it is first needed."""
         if LIBRARY is not None:
             return LIBRARY.address(self.name)
-        with _compiling:
+        with lang.global_compiler_lock:
             if "address" in self.__dict__:  # another thread was first
                 return int(self.__dict__["address"])
             options = {} if self._users else LOOP
@@ -368,7 +372,7 @@ def compile_together(wanted: Iterable[str]) -> None:
     if LIBRARY is not None or _seen.issuperset(wanted):
         return
     unseen = set(wanted) - _seen
-    with _compiling:
+    with lang.global_compiler_lock:
         known = _by_name()
         _seen.update(unseen)
         missing = [name for name in names() if name in unseen and not known[name].is_cached()]

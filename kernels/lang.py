@@ -11,8 +11,8 @@ from typing import Any, Self
 from .native import LIBRARY, missing
 
 __all__ = [
-    "CFunc", "cgutils", "compiler", "cpu_target", "from_dtype", "intrinsic", "ir", "llvmlite", "njit", "numba",
-    "populate_array", "set_compiler_process", "sigutils", "types",
+    "CFunc", "cgutils", "compiler", "cpu_target", "from_dtype", "global_compiler_lock", "intrinsic", "ir", "llvmlite",
+    "njit", "numba", "populate_array", "set_compiler_process", "sigutils", "types",
 ]  # fmt: skip
 
 
@@ -39,6 +39,7 @@ if LIBRARY is None:
     from numba import from_dtype, njit, types
     from numba.core import cgutils, compiler, sigutils
     from numba.core.ccallback import CFunc
+    from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target
     from numba.extending import intrinsic
     from numba.np.arrayobj import populate_array
