@@ -133,7 +133,8 @@ def main() -> None:
                 print(f"    FAILED: {reason}", flush=True)
             elif not (given.anyway or watch.record()["quiet"] or name in disturbed):
                 (share, other), taken = watch.busiest, watch.record()["stolen"]
-                print(f"    {other} used {share:.1%} of a core, the host took {taken:.1%}: measured again at the end")
+                reason = f"{other} used {share:.1%} of a core, the host took {taken:.1%}"
+                print(f"    {reason}: measured again at the end", flush=True)
                 disturbed.add(name)
                 names.append(name)
     finally:  # also after an interruption, or on a machine that is not quiet

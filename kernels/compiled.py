@@ -33,7 +33,6 @@ _PACKAGE = __name__.rpartition(".")[0]
 _ENDING = ".kernel"
 _MADE = "_made"  # at the end of the names of functions that were made by others
 
-
 # A process forks when no other thread compiles: the child would wait for ever for a lock that such a thread held.
 if LIBRARY is None and hasattr(os, "register_at_fork"):
     _lock, _free = lang.global_compiler_lock.acquire, lang.global_compiler_lock.release
@@ -309,25 +308,32 @@ class NativeFunction:
         self.signature = signature
         self._users = users
         self._cache = DiskCache(function, name, LOOP)
+        self._address: int | None = None
         if not users:
             NativeFunction.all.append(self)
 
-    @cached_property
+    @property
     def address(self) -> int:
         """Address of the machine code, which is compiled or read from disk when it is first needed."""
-        if LIBRARY is not None:
-            return LIBRARY.address(self.name)
-        with lang.global_compiler_lock:
-            if "address" in self.__dict__:  # another thread was first
-                return int(self.__dict__["address"])
-            options = {} if self._users else LOOP
-            compiled: Any = CFunc(self.function, sigutils.normalize_signature(self.signature), {}, options)
-            if not self._users:
-                compiled._cache = self._cache
-            compiled.compile()
-            NativeFunction.compile_count += not compiled.cache_hits
-            self._compiled = compiled  # keeps the machine code
-            return int(compiled.address)
+        if self._address is None:
+            if LIBRARY is not None:
+                self._address = LIBRARY.address(self.name)
+            else:
+                # Not a cached_property, which Python 3.11 locks, too: that lock may stay locked in a forked child.
+                with lang.global_compiler_lock:
+                    if self._address is None:
+                        self._address = self._compile()
+        return self._address
+
+    def _compile(self) -> int:
+        options = {} if self._users else LOOP
+        compiled: Any = CFunc(self.function, sigutils.normalize_signature(self.signature), {}, options)
+        if not self._users:
+            compiled._cache = self._cache
+        compiled.compile()
+        NativeFunction.compile_count += not compiled.cache_hits
+        self._compiled = compiled  # keeps the machine code
+        return int(compiled.address)
 
     def is_cached(self) -> bool:
         """Return True where a file has its machine code."""

@@ -34,22 +34,29 @@ y = gpuimg.adjust_brightness(gpuimg.resize(x, (3, 4)), 1.5).array()
 print(int(y.min()), int(y.max()), NativeFunction.compile_count)
 """
 DRAW = "import gpuimg; print(gpuimg.Rng(0, indices=[5]).words()[0, 0])"  # one small function
-# The child needs a loop while a thread of the parent, which it lacks, compiles another.
+# The child needs loops while a thread of the parent, which it lacks, compiles one or waits for that.
 FORKED = f"""
-import os, signal, sys, threading, time
-from gpuimg.kernels.compiled import ENTRANCES
+import os, signal, threading, time
+from gpuimg.kernels.compiled import ENTRANCES, NativeFunction, lang
 
-slow, = (one for one in ENTRANCES if one.name == "cpu.weights.lay_axes")
-thread = threading.Thread(target=slow.compile)
-thread.start()
-time.sleep(0.2)
-child = os.fork()
-if child == 0:
-    signal.alarm(60)
-    {DRAW}
-    os._exit(7)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+entrance, = (one for one in ENTRANCES if one.name == "cpu.weights.lay_axes")
+loop, = (one for one in NativeFunction.all if one.name == "row_posterize")
+
+def fork():
+    threading.Thread(target=used.compile).start()
+    time.sleep(0.2)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        {DRAW}
+        loop.compile()
+        os._exit(7)
+    return child
 """
+FORKS = {
+    "it compiles": "used = entrance; child = fork()",
+    "it waits for this one": "used = loop\nwith lang.global_compiler_lock: child = fork()",
+}
 Drawn = tuple[str, str, bytes]
 
 IMPORTS = """
@@ -178,8 +185,10 @@ with ThreadPoolExecutor(4) as pool:
         assert len({id(one) for one in [*pool.map(made, [7] * 4), made(7)]}) == 1
 
 
-def test_a_child_compiles_although_a_thread_did_when_the_process_forked(python: Forks, tmp_path: Path) -> None:
-    assert run(python, FORKED, tmp_path).splitlines()[-1] == "7"
+@pytest.mark.parametrize("thread", FORKS)
+def test_a_child_does_not_wait_for_a_thread_that_it_lacks(thread: str, python: Forks, tmp_path: Path) -> None:
+    code = f"{FORKED}\n{FORKS[thread]}\nprint(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    assert run(python, code, tmp_path).splitlines()[-1] == "7"
 
 
 def test_fingerprint_covers_arrays() -> None:
