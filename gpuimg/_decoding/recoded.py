@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import math
 import struct
@@ -15,6 +14,7 @@ import numpy as np
 
 from .._checks.arguments import flag
 from ..kernels.jpeg import layout
+from ..kernels.jpeg.usual import USUAL_TABLES
 from . import jpeg, jpeg_parts
 
 __all__ = ["recode_jpeg", "restore_jpeg"]
@@ -33,14 +33,6 @@ _CONVERTED = 1  # flag: made of a progressive JPEG
 _MOST_BLOCK = 416  # bytes of a scan for a block
 _DHT = 0xC4
 _SHAPE = ("height", "width", "components", "sampling")  # fields by which blocks follow each other
-# A JPEG's segments of the usual Huffman tables, K.3 to K.6 of T.81, with which the last part is compressed.
-_USUAL_TABLES: Final = base64.b85decode(
-    "|HJ?v000360RaI40RaF200000000330|W&I2M7rY3;)CbwGaRT0Rsa91Oo*H1Oxy80et}i0{{dO1ri}KK?W01VFw~{6f%L4p$H>FvB4Em(eNZQVse5"
-    "B3Kka_85$)fCnzZ@G&MFiI5|2)L`6nNNJ&alR8>}2SXo+QWMyV&XlZJ5bai%jczJq*goTEOh>41lla!T~mzbHFqNAjxrl+W>s<N}RwYImoxw^u`#Kp"
-    "$P$jQpm)6~`0*Vx(G;o{@u<>u$;>FV+F^Yr!h_xSnx|HJ?v0RRI50RaI40RaI400000000330|W&I2M7rY3;)CbwGjXU0RjXB0|W;J1Oxy90(Srb0s"
-    "|2Q1tBp85<yW1VQ~{8GJyybLXn}d!3iTXQt%aGa?uJFBsAeA@fR2w8YU+wDJnHKH#j*uLqtVJM@UIZQ&d$}S6EqEV`OD!XJ~0^b98lfcX)Yvf`f#Gh"
-    "KGoWijtF*m6n&7nVO=bq@|{(sHv*5v$VCgx45~w!o$SH#>dFX%F@%+)z;V8+1ldc<mKk)=;`Y6^Yr!h_xSnx"
-)  # fmt: skip
 _SEGMENT_BYTES = 2600  # aimed at: smaller ones make files larger, larger ones take longer to crop from
 _MOST_ROWS = 255
 _MOST_TABLES = 1 << 16  # bytes of all Huffman tables with their places, of which eight of 273 bytes can be in use
@@ -121,7 +113,7 @@ def _as_baseline(data: bytes) -> bytes:
     frame, count = int(header["frame"]), int(header["components"])
     start, _ = _without_tables(data[: frame - 1] + b"\xc0" + data[frame : int(header["scan_header"]) - 2])
     chosen = b"".join(bytes((data[frame + 8 + 3 * c], 0x11 if c else 0)) for c in range(count))
-    start += _USUAL_TABLES + struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + chosen + b"\0\x3f\0"
+    start += USUAL_TABLES + struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + chosen + b"\0\x3f\0"
     if scan := _scan(data, headers, start, 1, _MOST_BLOCK * math.prod(_grid(header))):
         original = start + scan + b"\xff\xd9"
         with suppress(ValueError, OSError):
@@ -136,7 +128,7 @@ def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -
 
     ``original`` is the JPEG up to that scan.
     """
-    from ..kernels.jpeg import books, progressive, recode, recoded
+    from ..kernels.jpeg import books, coder, progressive, recode, recoded
 
     header, originals = headers[0], jpeg.read_header(original).records
     if originals[0]["kind"] != layout.BASELINE or originals[0]["scan"] != len(original):
@@ -148,15 +140,16 @@ def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -
         room = progressive.coefficient_bytes(header)
     else:
         room = recoded.list_bytes(int(header["width"]))
+    raw = np.empty(coder.RAW_BYTES * columns * per + coder.RAW_SLACK, np.uint8)
     arguments = (
         headers, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
         np.frombuffer(original, np.uint8), padding, np.zeros(layout.TABLES, layout.TABLE),
-        np.empty((layout.TABLES, 256), np.int64), np.empty(recode.WORK_BYTES + room, np.uint8),
-        np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8),
+        np.zeros((layout.TABLES, coder.CODES), np.int64), np.empty(recode.WORK_BYTES + room, np.uint8),
+        np.empty(64 * columns * per + 64, np.int16), np.empty(columns * per, np.uint8), raw,
     )  # fmt: skip
     some = min(size, 2 * len(data))  # a forged file may say that its scan has any size
     while True:
-        out = np.empty(some + recode.SCAN_SLACK, np.uint8)
+        out = np.empty(some + len(raw), np.uint8)
         written = recode.write_scan(*arguments, out)
         if written != recode.LITTLE_ROOM or some == size:
             return out[: max(written, 0)].tobytes()
@@ -175,7 +168,7 @@ def _forms(data: bytes, flags: int) -> Iterator[bytes]:
         raise UnfitError("its scan comes after more Huffman tables than any photo has, or ends beyond 4 GiB")
     for padding in (1, 0):
         last = _LAST.pack(zlib.crc32(data), stop - scan, padding, len(found)) + tables + data[stop:]
-        packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
+        packer = zlib.compressobj(9, zdict=USUAL_TABLES)
         packed = packer.compress(last) + packer.flush()
         head = _HEAD.pack(0, len(kept), len(stops), len(packed), each, *chosen, flags)
         head = _NAME + bytes([_VERSION]) + head + kept + stops.astype("<u4").tobytes()
@@ -315,7 +308,7 @@ def _last_part(data: bytes, scan: int) -> bytes:
     _, _, count, size, *_ = _HEAD.unpack_from(data, 8)
     begin = scan + 4 * count
     stop = begin + int.from_bytes(data[begin - 4 : begin], "little")
-    unpacker = zlib.decompressobj(zdict=_USUAL_TABLES)
+    unpacker = zlib.decompressobj(zdict=USUAL_TABLES)
     try:
         last = unpacker.decompress(data[stop:], _most_unpacked(data))
     except zlib.error:

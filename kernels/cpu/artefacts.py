@@ -11,19 +11,19 @@ import numpy as np
 from .. import color
 from ..jpeg import formulas
 from ..jpeg.color import SPILL, N, floats_of_rgb
-from ..jpeg.forward import GROUP, QUANTIZERS, halve, set_quantizer, transform_two, ycc_of_planes
+from ..jpeg.forward import GROUP, QUANTIZERS, set_quantizers, transform_two, ycc_of_planes
 from ..jpeg.frame import FULL, set_frame
 from ..jpeg.idct import two8
 from ..jpeg.layout import GRAY, HEADER, YCBCR
+from ..jpeg.planes import make_fill_planes, repeat_pixel
 from ..jpeg.rows import SHAPE, make_rows, room_for_rows, row_of
 from ..layout import SCALES
 from ..scalar import f32, i32, i64, loop, up
-from .intrinsics import address_of, array_at, bytes_at, copy, records_in, shorts_in
+from .intrinsics import address_of, array_at, bytes_at, records_in, shorts_in
 
 _UNIT = SCALES["uint8"]
 _BLOCK: Final = 64
 _PAIR: Final = 4 * FULL  # columns of two blocks of chroma: rows are that wide, or a multiple
-_STEPS = np.array(formulas.STEPS, np.int32)  # at quality 50, of luma and of chroma
 
 #: The first part of the scratch.
 _WORK: Final = np.dtype([("header", HEADER), ("shape", SHAPE), ("region", "<i8", 4)], align=True)
@@ -48,61 +48,31 @@ def work_for(height, width):
 
 
 @loop
-def _set_tables(quality, quantizers, steps):
-    for table in range(2):
-        for k in range(_BLOCK):
-            step = formulas.step_of(_STEPS[table, k], quality)
-            steps[_BLOCK * table + k] = step
-            set_quantizer(i64(step), quantizers, QUANTIZERS * table + k)
-
-
-@loop
 def _fill_row(values, row):
     """Store values of the grid as bytes, the last one up to the end of the row."""
     for x in range(values.size):
         row[x] = np.uint8(i32(color.store_byte(values[x])))
-    for x in range(values.size, row.size):
-        row[x] = row[values.size - 1]
+    repeat_pixel(row, i64(0), values.size, row.size)
 
 
 @loop
-def _repeat_row(shape, c, y, n, planes):
-    """Fill a row of a plane with the one above."""
-    above, row = row_of(shape, c, y - 1), row_of(shape, c, y)
-    copy(planes[above : above + n], planes[row : row + n])
+def _gray_row(source, y, row):
+    colors, _, width = source
+    _fill_row(colors[0][y * width : (y + 1) * width], row)
 
 
 @loop
-def _fill_planes(header, shape, r, colors, rows, planes):
-    """Fill the planes with MCU row ``r`` of the grid, the last row of samples repeated after the image."""
-    height, width, wide = shape.height, shape.width, rows.size // _ROWS
-    side = FULL * header.down[0]
-    for y in range(side * r, side * (r + 1)):
-        luma, half = row_of(shape, i64(0), y), y >> 1
-        here = slice(y * width, (y + 1) * width)
-        if y >= height:
-            _repeat_row(shape, i64(0), y, wide, planes)
-        elif header.components == 1:
-            _fill_row(colors[0][here], planes[luma : luma + wide])
-        else:
-            for c in range(3):
-                _fill_row(colors[c][here], rows[c * wide : (c + 1) * wide])
-            blue = (3 + (y & 1)) * wide
-            for x in range(0, wide, GROUP):
-                ycc_of_planes(
-                    rows, up(x), up(wide + x), up(2 * wide + x), planes, up(luma + x), rows, up(blue + x),
-                    up(blue + 2 * wide + x)
-                )  # fmt: skip
-        if header.components == 1 or y & 1 == 0:
-            continue
-        for c in range(1, 3):
-            to, above = row_of(shape, c, half), (2 * c + 1) * wide
-            below = above + wide if y < height else above
-            if 2 * half >= height:
-                _repeat_row(shape, c, half, wide // 2, planes)
-                continue
-            for x in range(0, wide // 2, GROUP):
-                halve(rows, up(above + 2 * x), up(below + 2 * x), planes, up(to + x))
+def _color_row(source, y, wide, luma, at, chroma, cb, cr):
+    colors, rows, width = source
+    for c in range(3):
+        _fill_row(colors[c][y * width : (y + 1) * width], rows[c * wide : (c + 1) * wide])
+    for x in range(0, wide, GROUP):
+        ycc_of_planes(
+            rows, up(x), up(wide + x), up(2 * wide + x), luma, up(at + x), chroma, up(cb + x), up(cr + x)
+        )  # fmt: skip
+
+
+_fill_planes = make_fill_planes(_gray_row, _color_row)
 
 
 @loop
@@ -115,7 +85,7 @@ def _code_planes(header, shape, r, columns, quantizers, steps, coefficients, pla
             at = row_of(shape, c, FULL * (r * plane.block_rows + y))
             for x in range(0, FULL * plane.blocks * columns, 2 * FULL):
                 place = up(at + x)
-                transform_two(planes, place, stride, quantizers, q, coefficients, up(0))
+                transform_two(planes, place, stride, quantizers, q, coefficients, up(0), up(_BLOCK))
                 two8(coefficients, up(0), up(_BLOCK), steps, k, planes, place, up(FULL), stride)
 
 
@@ -152,10 +122,10 @@ def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):
     at += rows.size + (pixels.size + 1 & ~1)
     columns = wide // (FULL * header.across[0])
     steps, sums, tail, planes = room_for_rows(header, i64(FULL), columns, memory, at, shape)
-    _set_tables(formulas.limited(i32(params[0]), 1, 100), quantizers, steps)
+    set_quantizers(formulas.limited(i32(params[0]), 1, 100), quantizers, steps)
     stop = i64(0)
     for row in range(header.rows):
-        _fill_planes(header, shape, row, (r, g, b), rows, planes)
+        _fill_planes(header, shape, row, ((r, g, b), rows, width), wide, rows[3 * wide :], planes)
         _code_planes(header, shape, row, columns, quantizers, steps, coefficients, planes)
         make_rows(header, row, i64(0), region, columns, channels, shape, planes, sums, pixels, tail)
         first, stop = stop, shape.done if channels == 3 else min(height, i64(FULL * (row + 1)))

@@ -3,24 +3,40 @@
 Sums of whole numbers do not depend on their order: the results are the same without.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..lang import ir
 from .intrinsics import I8, I16, I32, shuffle, splat, vector
 
-# Bits of vectors, and names of the instructions that add products of pairs, and that make smaller numbers of larger
-# ones, with saturation, alternating between the lanes of two vectors.
+
+class _Names(NamedTuple):
+    """Bits of vectors, and names of instructions for them.
+
+    They add products of pairs; make smaller numbers of larger ones, with saturation, alternating between the lanes of
+    two vectors; and return upper halves of products of numbers with a sign, and without.
+    """
+
+    bits: int
+    pairs: str
+    to_16: str
+    to_8: str
+    signed: str
+    unsigned: str
+
+
 _X86: Final = (
-    ("+avx512bw", (512, "avx512.pmaddw.d.512", "avx512.packssdw.512", "avx512.packuswb.512")),
-    ("+avx2", (256, "avx2.pmadd.wd", "avx2.packssdw", "avx2.packuswb")),
-    ("+sse2", (128, "sse2.pmadd.wd", "sse2.packssdw.128", "sse2.packuswb.128")),
-)
+    ("+avx512bw", _Names(512, *(f"avx512.{name}.512" for name in (
+        "pmaddw.d", "packssdw", "packuswb", "pmulh.w", "pmulhu.w")))),
+    ("+avx2", _Names(256, *(f"avx2.{name}" for name in ("pmadd.wd", "packssdw", "packuswb", "pmulh.w", "pmulhu.w")))),
+    ("+sse2", _Names(128, *(f"sse2.{name}" for name in (
+        "pmadd.wd", "packssdw.128", "packuswb.128", "pmulh.w", "pmulhu.w")))),
+)  # fmt: skip
 
 
-def _instructions(context: Any) -> list[tuple[int, str, str, str]]:
-    """The instructions of this processor, those of the longest vectors first."""
+def _instructions(context: Any, bits: int) -> _Names | None:
+    """The instructions of this processor for the longest vectors up to ``bits``."""
     features = context.codegen()._tm_features.split(",")
-    return [found for feature, found in _X86 if feature in features]
+    return next((found for feature, found in _X86 if feature in features and found.bits <= bits), None)
 
 
 def part(builder: Any, value: Any, first: int, n: int) -> Any:
@@ -71,9 +87,8 @@ def _in_pieces(builder: Any, name: str, bits: int, one: Any, other: Any, result:
 def sums_of_pairs(context: Any, builder: Any, values: Any, weights: Any) -> Any:
     """Return int32 sums of the products of the elements 2k and 2k + 1 of two vectors of int16."""
     n = values.type.count
-    for bits, name, _, _ in _instructions(context):
-        if bits <= 16 * n:
-            return _in_pieces(builder, name, bits, values, weights, I32, bits // 32)
+    if names := _instructions(context, 16 * n):
+        return _in_pieces(builder, names.pairs, names.bits, values, weights, I32, names.bits // 32)
     wide = vector(I32, n // 2)
     products = []
     for k in (0, 1):
@@ -82,11 +97,25 @@ def sums_of_pairs(context: Any, builder: Any, values: Any, weights: Any) -> Any:
     return builder.add(*products)
 
 
-def upper_halves(builder: Any, widened: Any, one: Any, other: Any) -> Any:
-    """Return the upper 16 bits of the products of 16-bit numbers; ``widened`` extends signed or unsigned ones."""
+def upper_halves(context: Any, builder: Any, one: Any, other: Any, *, signed: bool) -> Any:
+    """Return the upper 16 bits of the products of 16-bit numbers."""
     n = one.type.count
+    if names := _instructions(context, 16 * n):
+        name = names.signed if signed else names.unsigned
+        return _in_pieces(builder, name, names.bits, one, other, I16, names.bits // 16)
+    widened = builder.sext if signed else builder.zext
     product = builder.mul(*(widened(value, vector(I32, n)) for value in (one, other)))
     return builder.trunc(builder.lshr(product, splat(I32, 16, n)), one.type)
+
+
+def shorts_of(context: Any, builder: Any, low: Any, high: Any) -> Any:
+    """Return int32 numbers as int16 with saturation: of each eight, the first four come from one vector."""
+    n = low.type.count
+    if names := _instructions(context, 32 * n):
+        return _in_pieces(builder, names.to_16, names.bits, low, high, I16, names.bits // 16)
+    order = [n * k + lane + i for lane in range(0, n, 4) for k in (0, 1) for i in range(4)]
+    one, other = (saturated(builder, value, I16, -(1 << 15), (1 << 15) - 1) for value in (low, high))
+    return shuffle(builder, one, other, order)
 
 
 def bytes_of(context: Any, builder: Any, quarters: list[Any]) -> Any:
@@ -95,19 +124,18 @@ def bytes_of(context: Any, builder: Any, quarters: list[Any]) -> Any:
     Of each 16 bytes the first four come from the first vector, the next four from the second, and so on.
     """
     n = 4 * quarters[0].type.count
-    for bits, _, to_16, to_8 in _instructions(context):
-        if bits <= 8 * n:
-            halves = [_in_pieces(builder, to_16, bits, quarters[k], quarters[k + 1], I16, bits // 16) for k in (0, 2)]
-            return _in_pieces(builder, to_8, bits, halves[0], halves[1], I8, bits // 8)
+    if names := _instructions(context, 8 * n):
+        halves = [shorts_of(context, builder, quarters[k], quarters[k + 1]) for k in (0, 2)]
+        return _in_pieces(builder, names.to_8, names.bits, halves[0], halves[1], I8, names.bits // 8)
     order = [n // 4 * k + lane + i for lane in range(0, n // 4, 4) for k in range(4) for i in range(4)]
     whole = joined(builder, [saturated(builder, one) for one in quarters])
     return shuffle(builder, whole, whole, order)
 
 
-def saturated(builder: Any, value: Any) -> Any:
-    """Return int32 numbers as bytes, 0 or 255 where they are less or more."""
-    n = value.type.count
-    zero, top = splat(I32, 0, n), splat(I32, 255, n)
-    value = builder.select(builder.icmp_signed(">", value, zero), value, zero)
-    value = builder.select(builder.icmp_signed("<", value, top), value, top)
-    return builder.trunc(value, vector(I8, n))
+def saturated(builder: Any, value: Any, kind: Any = I8, least: int = 0, most: int = 255) -> Any:
+    """Return numbers limited to a range and narrowed, by default to bytes."""
+    n, own = value.type.count, value.type.element
+    low, high = splat(own, least, n), splat(own, most, n)
+    value = builder.select(builder.icmp_signed(">", value, low), value, low)
+    value = builder.select(builder.icmp_signed("<", value, high), value, high)
+    return builder.trunc(value, vector(kind, n))

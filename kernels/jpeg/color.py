@@ -28,15 +28,15 @@ def _clamped(builder, v):
     return builder.trunc(v, vector(I8, N))
 
 
-def _to_rgb(builder, y, cb, cr):
+def _to_rgb(context, builder, y, cb, cr):
     """Convert sixteen pixels of 16-bit lanes, chroma less 128, to three vectors of bytes."""
     one, wide = splat(I16, 1, N), vector(I32, N)
 
     def product(v, factor):
         # The upper half of twice the product, halved with rounding, as libjpeg-turbo has it: processors return the
         # upper half of a 16-bit product, but do not round it.
-        doubled = builder.add(upper_halves(builder, builder.sext, builder.add(v, v), splat(I16, factor, N)), one)
-        return builder.ashr(doubled, one)
+        doubled = upper_halves(context, builder, builder.add(v, v), splat(I16, factor, N), signed=True)
+        return builder.ashr(builder.add(doubled, one), one)
 
     red = builder.add(builder.add(y, cr), product(cr, _RED))
     blue = builder.add(builder.add(y, builder.add(cb, cb)), product(cb, _BLUE))
@@ -86,7 +86,7 @@ def _make_pixels(convert):
         start = out.at(at, 3 * N + SPILL)
         if convert:
             luma, *chroma = (builder.zext(row, vector(I16, N)) for row in rows)
-            rows = _to_rgb(builder, luma, *(builder.sub(v, splat(I16, 128, N)) for v in chroma))
+            rows = _to_rgb(planes.context, builder, luma, *(builder.sub(v, splat(I16, 128, N)) for v in chroma))
         _store_pixels(builder, start, *rows)
 
     return pixels
@@ -157,7 +157,7 @@ def _make_upsampled(odd):
         start = out.at(at, 3 * WIDE + SPILL)
         for half in (0, 1):
             row = load(builder, builder.gep(luma, [ir.IntType(64)(N * half)]), vector(I8, N))
-            pixels = _to_rgb(builder, builder.zext(row, vector(I16, N)), blues[half], reds[half])
+            pixels = _to_rgb(planes.context, builder, builder.zext(row, vector(I16, N)), blues[half], reds[half])
             _store_pixels(builder, builder.gep(start, [ir.IntType(64)(3 * N * half)]), *pixels)
 
     return rgb_upsampled

@@ -11,10 +11,10 @@ saturate, are the same here.
 """
 
 import functools
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, store, vector
-from ..cpu.products import joined, transposed
+from ..cpu.products import interleaved, joined, saturated, shorts_of, sums_of_pairs, transposed
 from ..lang import cgutils, ir, types
 
 SCALE_BITS: Final = 13  # fraction bits of the factors
@@ -79,6 +79,10 @@ class _Lanes(NamedTuple):
             return self
         return _Lanes(self.builder, self.builder.mul(self.value, _like(self.value, factor)))
 
+    def sum_with(self, other, factors):
+        """Return the sum of its product with a factor, and of another's with a second."""
+        return self.times(factors[0]) + other.times(factors[1])
+
     def scaled(self, more=0):
         """Return the lanes shifted to the fraction bits that products have, and ``more``."""
         if self.value is None:
@@ -92,12 +96,91 @@ class _Lanes(NamedTuple):
         row = vector(I16, other.value.type.count)
         one = splat(I16, 0, row.count) if self.value is None else self.builder.trunc(self.value, row)
         both = combine(one, self.builder.trunc(other.value, row))
-        return wide(self.builder, both)
+        return _wide(self.builder, both)
 
     def rounded(self, bits):
         """Return the lanes shifted right by ``bits``, rounded to the nearest, halves up."""
         value = self.builder.add(self.value, _like(self.value, 1 << bits - 1))
         return _Lanes(self.builder, self.builder.ashr(value, _like(self.value, bits)))
+
+    def shorts(self):
+        """Return the lanes saturated to 16 bits, as they are kept between the passes."""
+        return saturated(self.builder, self.value, I16, -32768, 32767)
+
+    def pixels(self):
+        """Return the lanes saturated to signed bytes."""
+        return saturated(self.builder, self.value, I8, -128, 127)
+
+    def of(self, row):
+        """Return 16-bit lanes widened to 32 bits."""
+        return _wide(self.builder, row)
+
+
+class Shorts(NamedTuple):
+    """A vector of 16-bit lanes, of which pairs are multiplied as they are.
+
+    No vector is longer than this one. :class:`_Lanes` widens the lanes first, which is faster for one block; for two,
+    its vectors have 512 bits, for which many processors have fewer units.
+    """
+
+    context: Any
+    builder: ir.IRBuilder
+    value: ir.Value
+
+    def wrapped(self, combine, other):
+        """Return the sum or difference, wrapped at 16 bits."""
+        return self.of(combine(self.value, other.value))
+
+    def sum_with(self, other, factors):
+        """Return the sum of its products with a factor, and of another's with a second."""
+        pairs = interleaved(self.builder, self.value, other.value, 8)
+        factors = ir.Constant(self.value.type, [*factors] * (self.value.type.count // 2))
+        return _Halves(
+            self.context, self.builder, [sums_of_pairs(self.context, self.builder, one, factors) for one in pairs]
+        )
+
+    def scaled(self):
+        """Return the lanes shifted to the fraction bits that products have."""
+        n = self.value.type.count // 2
+        pairs = interleaved(self.builder, splat(I16, 0, 2 * n), self.value, 8)  # in upper halves: times 2**16
+        wide = [self.builder.bitcast(one, vector(I32, n)) for one in pairs]
+        return _Halves(
+            self.context, self.builder, [self.builder.ashr(one, splat(I32, 16 - SCALE_BITS, n)) for one in wide]
+        )
+
+    def of(self, row):
+        """Return other lanes."""
+        return self._replace(value=row)
+
+
+class _Halves(NamedTuple):
+    """Lanes of 32 bits of :class:`Shorts`: the first four of each eight, and the others."""
+
+    context: Any
+    builder: ir.IRBuilder
+    values: list[ir.Value]
+
+    def _with(self, combine, others):
+        return self._replace(values=[combine(*pair) for pair in zip(self.values, others, strict=True)])
+
+    def __add__(self, other):
+        return self._with(self.builder.add, other.values)
+
+    def __sub__(self, other):
+        return self._with(self.builder.sub, other.values)
+
+    def rounded(self, bits):
+        """Return the lanes shifted right by ``bits``, rounded to the nearest, halves up."""
+        half, shift = (_like(self.values[0], number) for number in (1 << bits - 1, bits))
+        return self._with(self.builder.add, [half] * 2)._with(self.builder.ashr, [shift] * 2)
+
+    def shorts(self):
+        """Return the lanes saturated to 16 bits."""
+        return shorts_of(self.context, self.builder, *self.values)
+
+    def pixels(self):
+        """Return the lanes saturated to signed bytes."""
+        return saturated(self.builder, self.shorts(), I8, -128, 127)
 
 
 def _like(value, number):
@@ -105,21 +188,19 @@ def _like(value, number):
     return splat(I32, number, value.type.count)
 
 
-def sum_of(one, other, factors):
-    """Return the sum of the products of two vectors with two factors."""
-    return one.times(factors[0]) + other.times(factors[1])
-
-
 def odd_part(builder, a, b, c, d):
-    """Return the odd part of either transform: of coefficients 7, 5, 3 and 1, or of the differences of samples."""
+    """Return the odd part of either transform: of coefficients 7, 5, 3 and 1, or of the differences of samples.
+
+    They are :class:`_Lanes` or :class:`Shorts`.
+    """
     z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
-    z3, z4 = sum_of(z3, z4, SUM3), sum_of(z3, z4, SUM4)
-    return sum_of(a, d, ODD0) + z4, sum_of(b, c, ODD1) + z3, sum_of(b, c, ODD2) + z4, sum_of(a, d, ODD3) + z3
+    z3, z4 = z3.sum_with(z4, SUM3), z3.sum_with(z4, SUM4)
+    return a.sum_with(d, ODD0) + z4, b.sum_with(c, ODD1) + z3, b.sum_with(c, ODD2) + z4, a.sum_with(d, ODD3) + z3
 
 
 def _pass8(builder, v, bits):
     """Transform eight vectors, one for each frequency, to eight, one for each position."""
-    even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
+    even2, even3 = v[2].sum_with(v[6], EVEN2), v[2].sum_with(v[6], EVEN3)
     # Sums of two coefficients wrap at 16 bits, as in libjpeg-turbo's vectors, so that absurd coefficients of damaged
     # files yield the same pixels, too.
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
@@ -137,9 +218,9 @@ def _pass4(builder, v, bits):
     """Transform eight vectors to four: jidctred.c averages pairs of positions, which weakens higher frequencies."""
     # Frequency 4 vanishes in the averages.
     even0 = v[0].scaled(1)
-    even2 = sum_of(v[2], v[6], HALF_EVEN)
+    even2 = v[2].sum_with(v[6], HALF_EVEN)
     middle, ends = (
-        sum_of(v[7], v[5], factors[0]) + sum_of(v[3], v[1], factors[1]) for factors in (HALF_MIDDLE, HALF_ENDS)
+        v[7].sum_with(v[5], factors[0]) + v[3].sum_with(v[1], factors[1]) for factors in (HALF_MIDDLE, HALF_ENDS)
     )
     one, other = even0 + even2, even0 - even2
     return [part.rounded(bits) for part in (one + ends, other + middle, other - middle, one - ends)]
@@ -154,23 +235,9 @@ def _pass2(builder, v, bits):
     return [part.rounded(bits) for part in (even + odd, even - odd)]
 
 
-def _saturated(builder, value, low, high, kind):
-    """Return the lanes limited to a range and narrowed; LLVM makes that one packing instruction."""
-    n = value.type.count
-    least, most = splat(I32, low, n), splat(I32, high, n)
-    value = builder.select(builder.icmp_signed("<", value, least), least, value)
-    value = builder.select(builder.icmp_signed(">", value, most), most, value)
-    return builder.trunc(value, vector(kind, n))
-
-
-def to_shorts(builder, lanes):
-    """Return the lanes saturated to 16 bits, as they are kept between the passes."""
-    return _saturated(builder, lanes.value, -32768, 32767, I16)
-
-
 def _to_pixels(builder, lanes):
     """Return the lanes as bytes, level-shifted by 128."""
-    value = _saturated(builder, lanes.value, -128, 127, I8)
+    value = lanes.pixels()
     # Flipping the sign bit adds 128 to a signed byte, and makes it unsigned.
     return builder.xor(value, splat(I8, -128, value.type.count))
 
@@ -187,22 +254,22 @@ def _rows_of_bytes(builder, v):
 def _transform8(builder, v, known):
     """Transform dequantized rows ``v`` to rows of bytes; beyond ``known`` rows and columns all are zero."""
     first, second = DROPPED[8]
-    rows = [to_shorts(builder, one) for one in _pass8(builder, v, first)]
-    columns = [wide(builder, row) for row in transposed(builder, rows, 8)[:known]] + v[known:]  # v's others are zeros
+    rows = [one.shorts() for one in _pass8(builder, v, first)]
+    columns = [v[0].of(row) for row in transposed(builder, rows, 8)[:known]] + v[known:]  # v's others are zeros
     return _rows_of_bytes(builder, [_to_pixels(builder, one) for one in _pass8(builder, columns, second)])
 
 
 def _transform4(builder, v, known):
     """Transform dequantized rows to four rows of four bytes."""
     first, second = DROPPED[4]
-    rows = [to_shorts(builder, one) for one in _pass4(builder, v, first)]
+    rows = [one.shorts() for one in _pass4(builder, v, first)]
     # Four rows of eight to eight columns of four, two columns in a vector: column k is in half k % 2 of quads[k // 2].
     quads = transposed(builder, rows, 8, 2)
     columns = [_Lanes(builder, None)] * 8
     for k in _USED[4]:
         if k < known:
             start = 4 * (k % 2)
-            columns[k] = wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
+            columns[k] = _wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
     return transposed(builder, [_to_pixels(builder, one) for one in _pass4(builder, columns, second)], 4)
 
 
@@ -214,7 +281,7 @@ def _transform2(builder, v, known):
     one, other = _pass2(builder, v, first)
     even = _Lanes(builder, shuffle(builder, one.value, other.value, (0, 8))).scaled(2)
     lanes = [n + k for n in (0, 8) for k in QUARTER]
-    odd = builder.sext(shuffle(builder, to_shorts(builder, one), to_shorts(builder, other), lanes), _WIDE)
+    odd = builder.sext(shuffle(builder, one.shorts(), other.shorts(), lanes), _WIDE)
     odd = builder.mul(odd, ir.Constant(_WIDE, [*QUARTER.values()] * 2))
     for evens in ((0, 2, 4, 6), (0, 2)):  # each lane and its neighbor are added: 8 lanes to 4 to 2
         odd = builder.add(shuffle(builder, odd, odd, evens), shuffle(builder, odd, odd, [k + 1 for k in evens]))
@@ -224,7 +291,7 @@ def _transform2(builder, v, known):
     return [shuffle(builder, pixels, pixels, (k, k + 1)) for k in (0, 2)]
 
 
-def wide(builder, row):
+def _wide(builder, row):
     """Return 16-bit lanes widened to 32 bits."""
     return _Lanes(builder, builder.sext(row, vector(I32, row.type.count)))
 
@@ -283,9 +350,10 @@ def _make(transformed, side, known, count=1):
         for block in blocks:
             for k in range(known):
                 store(builder, splat(I16, 0, 8), row_at(block, k))
-        v = [_Lanes(builder, None)] * 8
+        v: list[Any] = [_Lanes(builder, None)] * 8
         for k, row in rows.items():
-            v[k] = wide(builder, joined(builder, row))
+            value = joined(builder, row)
+            v[k] = Shorts(coefficients.context, builder, value) if count == 2 else _wide(builder, value)
         for y, row in enumerate(transformed(builder, v, known)):
             start = o if y < side else builder.add(o, step)
             start = builder.add(start, builder.mul(stride, ir.Constant(stride.type, y % side)))

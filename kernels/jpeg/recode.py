@@ -10,6 +10,7 @@ from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .checksum import checksum
+from .coder import WRITER, begin_scan, code_mcus, end_scan, list_codes, low_bits, size_of
 from .deposit import extract
 from .formulas import length_at, place_in_row, width_of
 from .frame import FULL, MCU, list_blocks
@@ -18,7 +19,7 @@ from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, SHORT_LENGTH, STREAMS,
 from .progressive import decode_scans
 from .recoded import GROUP, STATE, lay_lists, open_segment, put_row, segment_range
 from .scans import end_of
-from .tables import CATEGORY, LAST, ZIGZAG, build_tables
+from .tables import CATEGORY, ZIGZAG, build_tables
 from .vectors import count_bits, leading_zeros, trailing_zeros
 
 u64, i64, u32 = np.uint64, np.int64, np.uint32
@@ -29,40 +30,14 @@ _STORED = i64(1)
 _LARGEST_DC = 11  # bits of a difference
 REST_BYTES: Final = 192  # of a block at most, without its symbols
 SYMBOLS: Final = 9  # of a block at most
-_MOST_BLOCK = 640  # bytes of a block in a scan at most: codes and values of 16 bits, stuffed zeros, a restart marker
-SCAN_SLACK: Final = _MOST_BLOCK
-
-_WRITER: Final = np.dtype(
-    [
-        ("at", "<i8"),  # the next byte of the scan
-        ("bits", "<u8"),  # bits that are not written yet are the lowest ones,
-        ("have", "<i8"),  # and their number
-        ("left", "<i8"),  # MCUs until the next restart marker
-        ("marker", "<i8"),  # number of that marker, 0 to 7
-        ("predictors", "<i8", 3),
-    ],
-    align=True,
-)
 _WORK: Final = np.dtype(
-    [("stream", STREAM), ("state", STATE), ("mcu", MCU), ("writer", _WRITER), ("bits", "<i8", 4)], align=True
+    [("stream", STREAM), ("state", STATE), ("mcu", MCU), ("writer", WRITER), ("bits", "<i8", 4)], align=True
 )
 _work_in = records_in(_WORK)
 WORK_BYTES: Final = _WORK.itemsize
 
 
 # -- coefficients to symbols and planes --------------------------------------------------------------------------------
-
-
-@scalar
-def _size(value):
-    """Return the bits of a magnitude."""
-    return i64(64) - i64(leading_zeros(u64(abs(value))))
-
-
-@scalar
-def _low_bits(value, size):
-    """Return the bits of a number in T.81's form: those of negative ones are less by 1."""
-    return u64(value - (1 if value < 0 else 0)) & ((u64(1) << u64(size)) - u64(1))
 
 
 @scalar
@@ -125,10 +100,10 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
             for x in range(columns * h):
                 block = up(64 * place_in_row(x, h, per, row))
                 dc = i64(coefficients[block])
-                size = _size(dc - before)
+                size = size_of(dc - before)
                 if size > _LARGEST_DC:
                     return i64(UNFIT)
-                bit = _put(out, bit, _low_bits(dc - before, size), size)
+                bit = _put(out, bit, low_bits(dc - before, size), size)
                 before = dc
                 if x == 0:
                     above = dc
@@ -272,114 +247,23 @@ def checksum_of(data, start):
 # -- segments to a scan ------------------------------------------------------------------------------------------------
 
 
-@loop
-def _list_codes(tables, codes):
-    """Fill (TABLES, 256) with a file's Huffman codes: code << 8 | length, 0 for symbols without one."""
-    for t in range(TABLES):
-        for symbol in range(256):
-            codes[t, symbol] = 0
-        table = tables[t]
-        if table.built != 1:
-            continue
-        symbol, code = 0, 0
-        for size in range(1, 17):
-            for _ in range(table.counts[size]):
-                codes[t, table.symbols[symbol]] = code << 8 | size
-                symbol += 1
-                code += 1
-            code <<= 1
-
-
-@scalar
-def _write(writer, code, more, size, out):
-    """Append a code, and ``size`` bits after it; write whole bytes, and a zero after each of 255."""
-    length = code & 255
-    bits = (writer.bits << u64(length) | u64(code >> 8)) << u64(size) | more
-    have, at = writer.have + length + size, writer.at
-    while have >= 8:
-        have -= 8
-        byte = (bits >> u64(have)) & u64(255)
-        out[at] = byte
-        at += 1
-        if byte == u64(255):
-            out[at] = 0
-            at += 1
-    writer.bits, writer.have, writer.at = bits, have, at
-
-
-@scalar
-def _fill_byte(writer, padding, out):
-    """Fill the last byte with the padding bit."""
-    n = -writer.have & 7
-    _write(writer, (((1 << n) - 1) if padding else 0) << 8 | n, u64(0), i64(0), out)
-
-
-@loop
-def _write_block(block, coefficients, difference, dc, ac, writer, out):
-    """Write a block; a symbol without a code is left out, which the checks of the whole file find."""
-    size = _size(difference)
-    _write(writer, dc[size], _low_bits(difference, size), size, out)
-    mask = bits_set(coefficients, block, i64(-1)) & ~u64(1)
-    k, run = 1, 0
-    while mask != u64(0):
-        place = up(ZIGZAG[k])
-        k += 1
-        value = i64(coefficients[block + place])
-        if value == 0:
-            run += 1
-            continue
-        mask &= ~(u64(1) << u64(place))
-        while run > 15:
-            _write(writer, ac[0xF0], u64(0), i64(0), out)
-            run -= 16
-        size = _size(value)
-        _write(writer, ac[run << 4 | min(size, 15)], _low_bits(value, size), size, out)
-        run = 0
-    if k <= LAST:
-        _write(writer, ac[0], u64(0), i64(0), out)
-
-
-@loop
-def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
-    """Write the next ``n`` MCUs; return whether they fit."""
-    per = mcu.blocks
-    for b in range(n * per):
-        j = b % per
-        if writer.at + _MOST_BLOCK > out.size:
-            return False
-        if j == 0 and interval:
-            if writer.left == 0:
-                _fill_byte(writer, padding, out)
-                out[writer.at], out[writer.at + 1] = 0xFF, 0xD0 | writer.marker
-                writer.at += 2
-                writer.marker = (writer.marker + 1) & 7
-                writer.left = interval
-                for c in range(3):
-                    writer.predictors[c] = 0
-            writer.left -= 1
-        c = mcu.component[j]
-        block = up(64 * b)
-        dc = i64(coefficients[block])
-        difference = dc - writer.predictors[c]
-        writer.predictors[c] = dc
-        _write_block(block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out)
-    return True
-
-
 @cached_jit(
     "int64(HEADER[::1], uint8[::1], int64, HEADER[::1], uint8[::1], int64, TABLE[::1], int64[:, ::1], uint8[::1], "
-    "int16[::1], uint8[::1], uint8[::1])",
+    "int16[::1], uint8[::1], uint8[::1], uint8[::1])",
     HEADER=HEADER,
     TABLE=TABLE,
 )
-def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
+def write_scan(
+    headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, raw, out
+):
     """Write the scan of the JPEG that a recoded file was made of, or a baseline scan of a progressive file.
 
     Return the bytes of the scan, LITTLE_ROOM if ``out`` has not SCAN_SLACK bytes more, or UNFIT. ``headers`` and
     ``data`` are of the recoded or progressive file, ``books`` is the address of the former's tables. ``original``, of
     the header ``originals``, is the baseline JPEG up to its scan, whose intervals end with ``padding``. Scratch:
-    ``tables`` of zeros; ``codes`` (TABLES, 256); ``memory`` of WORK_BYTES and ``recoded.list_bytes`` or
-    ``progressive.coefficient_bytes``; ``coefficients`` and ``lasts`` for the blocks of an MCU row.
+    ``tables`` of zeros; ``codes`` (TABLES, CODES); ``memory`` of WORK_BYTES and ``recoded.list_bytes`` or
+    ``progressive.coefficient_bytes``; ``coefficients``, 64 more than those of an MCU row, and ``lasts``; ``raw``,
+    RAW_BYTES for each block of one, and RAW_SLACK.
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
@@ -389,29 +273,33 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
         return i64(UNFIT)  # blocks of one would be written in the order of the other
     if header.across[0] != first.across[0] or header.per != first.per or not build_tables(original, first, tables):
         return i64(UNFIT)
-    _list_codes(tables, codes)
+    for t in range(TABLES):
+        table = tables[t]
+        if table.built == 1:
+            list_codes(table.counts[1:], table.symbols, codes[t])
     list_blocks(first, work.mcu)
-    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, interval
-    for c in range(3):
-        writer.predictors[c] = 0
-    if header.kind == PROGRESSIVE:
-        whole = i64(0), columns, i64(0), rows
-        good, every, _, _ = decode_scans(data, header, whole, i64(FULL), i64(3), tables, memory[WORK_BYTES:])
+    begin_scan(writer, i64(0), interval, padding)
+    n = 64 * header.per * columns
+    ordered, here = coefficients[n:], coefficients[:n]
+    whole = header.kind == PROGRESSIVE
+    if whole:
+        region = i64(0), columns, i64(0), rows
+        good, every, _, _ = decode_scans(data, header, region, i64(FULL), i64(3), tables, memory[WORK_BYTES:])
         if not good:
             return i64(UNFIT)
-        if not _write_mcus(rows * columns, interval, padding, work.mcu, codes, every, writer, out):
-            return i64(LITTLE_ROOM)
     else:
         each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
         if each == 0:
             return i64(UNFIT)
-        for row in range(rows):
+    for row in range(rows):
+        if whole:
+            here = every[n * row : n * (row + 1)]
+        else:
             if row % each == 0:
                 start, stop = segment_range(data, header, rows, each, row // each)
                 if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
                     return i64(UNFIT)
-            put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
-            if not _write_mcus(columns, interval, padding, work.mcu, codes, coefficients, writer, out):
-                return i64(LITTLE_ROOM)
-    _fill_byte(writer, padding, out)
-    return writer.at
+            put_row(header, work.state, i64(0), columns, lists, here, lasts)
+        if not code_mcus(columns, work.mcu, codes, here, ordered, writer, raw, out):
+            return i64(LITTLE_ROOM)
+    return writer.at if end_scan(writer, raw, out) else i64(LITTLE_ROOM)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuimg._decoding.recoded import _USUAL_TABLES
 from gpuimg.kernels.jpeg.books import lengths
+from gpuimg.kernels.jpeg.usual import USUAL_TABLES
 
 from .jpegs import header_segments
 
@@ -61,10 +61,10 @@ class Recoded(NamedTuple):
         return head[:8] + sum32(head[12:]) + head[12:] + b"".join(segments) + self.rest
 
     def last(self) -> bytes:
-        return zlib.decompressobj(zdict=_USUAL_TABLES).decompress(self.rest)
+        return zlib.decompressobj(zdict=USUAL_TABLES).decompress(self.rest)
 
     def with_last(self, last: bytes) -> "Recoded":
-        packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
+        packer = zlib.compressobj(9, zdict=USUAL_TABLES)
         return self._replace(rest=packer.compress(last) + packer.flush())
 
 

@@ -20,10 +20,11 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
-from gpuimg._decoding.recoded import _USUAL_TABLES, ENDING
+from gpuimg._decoding.recoded import ENDING
 from gpuimg.kernels.jpeg import books
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import recode as kernels
+from gpuimg.kernels.jpeg.usual import USUAL_TABLES
 
 from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
@@ -327,7 +328,7 @@ def test_tables_never_change() -> None:
     assert hashlib.sha256(found.tobytes()).hexdigest()[:32] == "f15ef9f30e4e1d7a9b8e3b8858cd2462"
     np.testing.assert_array_equal(np.where(found, 0.5 ** found.astype(float), 0).sum(-1), 1.0)  # complete
     assert not found[:, :, 1, 1::2].any()  # no mask has the DC coefficient
-    assert _USUAL_TABLES in originals()["tiny"]  # as libjpeg writes them
+    assert USUAL_TABLES in originals()["tiny"]  # as libjpeg writes them
 
 
 def results() -> dict[str, Any]:
