@@ -15,6 +15,7 @@ from . import sizes as sizes
 from . import sources as sources
 from ._batch.batch import *
 from ._batch.clips import *
+from ._batch.encoding import *
 from ._batch.frameworks import *
 from ._batch.opening import *
 from ._batch.replay import *

@@ -11,14 +11,17 @@ from .._checks.types import Ints
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of, sizes_of
 from .._decoding import one_file, pillow, route
 from .._decoding.options import DecodeOptions
+from .._encoding.options import JpegOptions
 from .._plan.draft import decoded_sizes
 from .._plan.lower import Work, lower
 from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
 from .._threads.turn import end_turn
 from ..kernels import layout
+from ..kernels.cpu.batch import encode_pixels
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
+from .cpu_encode import Encodings
 from .cpu_image import decode_jpeg
 from .cpu_memory import CallMemory, Pool
 from .protocol import Outcome, Timings
@@ -136,6 +139,27 @@ class CpuRuntime:
     def run(self, work: Work, out: Any, offsets: Any) -> Outcome:
         """Run all segments of an image before the next one."""
         return self._run(Call(work, out.view(np.uint8), offsets))
+
+    def encode(self, work: Work, options: JpegOptions) -> tuple[list[bytes], Outcome]:
+        """Encode results of bytes as JPEGs, each right after it is computed."""
+        last = work.segments[-1] if work.segments else None
+        sizes, channels = (last.sizes, last.plan.channels) if last else (work.sizes, work.source.channels)
+        encodings = Encodings(sizes, channels, options)
+        outcome = self._run(Call(work, np.empty(1, np.uint8), np.zeros(len(sizes), np.int64), encodings=encodings))
+        return encodings.files(), outcome
+
+    def encode_one(self, image: Any, options: JpegOptions) -> bytes:
+        """Encode one contiguous (H, W, C) image without a batch."""
+        end_turn()
+        memory, sizes = self._take(), np.array([image.shape[:2]], np.int64)
+        try:
+            encodings, more = Encodings(sizes, image.shape[2], options), True
+            while more:
+                encode_pixels(image.reshape(-1), encodings.records, memory.flat("one", encodings.scratch, np.uint8))
+                more = len(encodings.give_more()) > 0
+        finally:
+            self._spare.append(memory)
+        return encodings.files()[0]
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""

@@ -42,6 +42,8 @@ from ..kernels.cpu.run import call_table
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive, recoded
+from ..kernels.jpeg.encode import ENCODE_FUNCTION
+from .cpu_encode import NO_ENCODINGS, Encodings
 from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images, set_limit
 from .cpu_memory import CallMemory
 from .cpu_team import team
@@ -137,7 +139,8 @@ def _extent(sizes: Ints, channels: int, form: Form) -> tuple[Ints, int]:
 class Call:
     """State shared by the threads of one call; keeps the batch's buffers alive.
 
-    ``regions`` (N, 4) are what to decode of images that differ: x0, y0, x1, y1; only without ``segments``.
+    ``regions`` (N, 4) are what to decode of images that differ: x0, y0, x1, y1; only without ``segments``. With
+    ``encodings`` results are encoded, and nothing is written to ``out``.
 
     Attributes
     ----------
@@ -146,16 +149,19 @@ class Call:
     timings : Timings
     """
 
-    def __init__(self, work: Work, out: Any, offsets: Ints, regions: Ints | None = None) -> None:
+    def __init__(
+        self, work: Work, out: Any, offsets: Ints, regions: Ints | None = None, encodings: Encodings | None = None
+    ) -> None:
         source = work.source
         n, files = len(source.sizes), source if isinstance(source, EncodedImages) else None
         self._source, self._out, self._channels = source, out, source.channels
+        self._encodings = encodings
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._sizes = work.sizes
         headers = NO_FILES if files is None else files.headers
         special = _SPECIAL.intersection(headers.records["kind"].tolist())
-        always = _loops_needed(None if files is None else special)
+        always = _loops_needed(None if files is None else special, encodings is not None)
         self._needs = np.zeros(records.NEEDS.itemsize // 8, np.int64)
         needs = np.ndarray(1, records.NEEDS, self._needs)
         compiled = self._segments = [
@@ -175,11 +181,14 @@ class Call:
         if len(compiled) > 1:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
             needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
-        every = NONE if work.first is None else rows_of(work.first, source.frames)
+        self._first = NONE if work.first is None else rows_of(work.first, source.frames)
         left = set_images(
-            images, *headers, TURNS, work.sizes, work.scales, self._passes, every, source.channels, out, offsets,
+            images, *headers, TURNS, work.sizes, work.scales, self._passes, self._first, source.channels, out, offsets,
             itemsize, results, elements, needs,
         )  # fmt: skip
+        if encodings is not None:
+            needs["encode"] = encodings.scratch
+            needs["result"] = np.max(images["out_bytes"]) if compiled else 0
         if regions is not None:
             images["region"] = regions
         self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else headers.records
@@ -242,6 +251,11 @@ class Call:
         self._order = self._order[:0]
         if undecoded := self._statuses["result"].nonzero()[0].tolist():
             self._run_round(undecoded, most)
+        while self._encodings is not None and len(rows := self._encodings.give_more()):
+            rows = np.unique(self._first[rows] if len(self._first) else rows) // (self._source.frames or 1)
+            in_python = np.isin(rows, [*self._python, *undecoded])
+            self._order = rows[~in_python]
+            self._run_round(np.unique(rows[in_python]).tolist(), most)
 
     def _run_round(self, python: list[int], most: int) -> None:
         """Run the images of the order, which native loops decode, and others, which Python decodes."""
@@ -267,7 +281,7 @@ class Call:
         memory = self._memory
         set_job(
             job, order, self._images, self._headers, self._statuses, self._passes, self._batch, memory.scratch,
-            memory.threads, helpers,
+            memory.threads, NO_ENCODINGS if self._encodings is None else self._encodings.records, helpers,
         )  # fmt: skip
 
     @property
@@ -375,7 +389,7 @@ class Call:
         self._statuses[i] = 0
         image["kind"] = records.BLACK
         x0, y0, x1, y1 = region = image["region"].tolist()
-        if write is not None and not self._segments:
+        if write is not None and not self._segments and self._encodings is None:
             start = int(image["out"]) - self._out.ctypes.data
             write(region, self._out[start : start + int(image["out_bytes"])])
             return True
@@ -413,9 +427,10 @@ def _dtypes_read(k: int, work: Work) -> set[str]:
 
 
 @cache
-def _loops_needed(special: frozenset[int] | None) -> tuple[str, ...]:
+def _loops_needed(special: frozenset[int] | None, encoded: bool) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does, for files of these kinds; None where no JPEG is decoded."""
-    return (RUN_IMAGES,) if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
+    loops = (RUN_IMAGES,) if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
+    return (*loops, ENCODE_FUNCTION.name) if encoded else loops
 
 
 def _bytes_of_half(part: _Segment) -> int:

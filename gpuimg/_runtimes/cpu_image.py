@@ -19,6 +19,7 @@ from ..kernels.jpeg.books import books
 from ..kernels.jpeg.headers import read_header, shown_sizes
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
+from .cpu_encode import NO_ENCODINGS
 from .cpu_memory import SINGLE, CallMemory
 from .cpu_team import team
 
@@ -75,7 +76,7 @@ def decode_jpeg(data: Any, options: DecodeOptions, memory: CallMemory, empty: Ca
     words[_SOURCE] = 0  # it is decoded into place
     memory.reserve(words[_NEEDS])
     job, shared = one["job"], batch_of_bytes(channels, frozenset((int(kind),)))
-    set_job(job, _FIRST, image, header, status, NO_PASSES, shared, memory.scratch, memory.threads, 0)
+    set_job(job, _FIRST, image, header, status, NO_PASSES, shared, memory.scratch, memory.threads, NO_ENCODINGS, 0)
     team.begin_call(0)
     while not run_images(job, memory, 0):
         pass  # signals are handled here

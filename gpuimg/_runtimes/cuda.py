@@ -38,9 +38,13 @@ from .._data.images import (
     offsets_of,
 )
 from .._data.patches import Form, PatchLayout
+from .._decoding.nvimgcodec import DeviceImage
 from .._decoding.options import DecodeOptions
+from .._encoding.nvimgcodec import gpu_encoder
+from .._encoding.options import JpegOptions
 from .._plan.compile import Pass
 from .._plan.lower import CompiledSegment, Work
+from .._threads.threads import threads
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
@@ -274,6 +278,17 @@ class CudaRuntime:
                 yield
             finally:
                 follow(caller, own)
+
+    def encode_pixels(self, pixels: Pixels, options: JpegOptions) -> list[bytes | None]:
+        """Encode images in this device's memory as JPEGs with nvImageCodec; None for those that it fails at."""
+        with self._after_caller(), self._stream:
+            resources, stream = self._resources, self._stream.ptr
+            if resources.encoder is None:
+                resources.encoder = gpu_encoder(self._index, threads())
+            starts = (pixels.flat.data.ptr + pixels.offsets).tolist()
+            images = [DeviceImage(start, pixels.shape(i), stream) for i, start in enumerate(starts)]
+            files: list[bytes | None] = resources.encoder.encode(images, options, stream)
+            return files
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images in one launch."""

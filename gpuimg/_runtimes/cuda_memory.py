@@ -47,6 +47,7 @@ class ThreadResources:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.arenas = Ring(self._arena)
         self.pinned = Ring(Pinned, _PLANS)
+        self.encoder: Any = None  # of nvImageCodec, once it is used
 
     def _arena(self, size: int) -> Any:
         """Return memory that a decoder may write immediately."""

@@ -14,6 +14,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.images import Encoded, Pixels, name_of, offsets_of
 from .._data.patches import Form, PatchLayout
+from .._encoding.options import JpegOptions
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
@@ -48,6 +49,21 @@ def run(runtime: Runtime, job: Job) -> Outcome:
     form: Form = layout if isinstance(layout, PatchLayout) else "planes" if layout == "NCHW" else "pixels"
     work = _lowering().lower(source, segments, DTYPES[name].kind, form, on_host=runtime.on_host)
     return runtime.run(work, out, offsets)
+
+
+def can_encode(runtime: Runtime, source: Encoded | Pixels) -> bool:
+    """Return True if results of a source can be encoded one by one as they are computed."""
+    usual = source.channels in KERNEL_CHANNELS and source.dtype == "uint8" and source.layout == "NHWC"
+    return usual and runtime.on_host
+
+
+def encode(
+    runtime: Any, source: Encoded | Pixels, segments: Sequence[Plan], options: JpegOptions
+) -> tuple[list[bytes], Outcome]:
+    """Encode the results of segments, without any the images themselves, with the CPU's runtime."""
+    work = _lowering().lower(source, segments, DTYPES["uint8"].kind, "pixels", on_host=True)
+    files: tuple[list[bytes], Outcome] = runtime.encode(work, options)
+    return files
 
 
 @cache

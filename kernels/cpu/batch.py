@@ -10,6 +10,7 @@ import numpy as np
 from ..compiled import cached_jit
 from ..exact import EXACT
 from ..jpeg.decode import call_decode
+from ..jpeg.encode import ENCODING, call_encode
 from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, RECODED, STATUS, TABLE
 from ..layout import RECORD, SCALES
 from ..scalar import f32, loop
@@ -61,6 +62,7 @@ _records_at = records_at(RECORD)
 _calls_at = records_at(CALLS)
 _exact_at = records_at(EXACT)
 _stored_at = records_at(STORED)
+_encodings_at = records_at(ENCODING)
 _tables_of = records_of(TABLE)
 _jobs_at, _batches_at, _images_at, _passes_at, _headers_at, _statuses_at, _scratch_at, _threads_at = map(
     records_at, (JOB, BATCH, IMAGE, PASS, HEADER, STATUS, SCRATCH, THREAD)
@@ -212,8 +214,11 @@ def _find_source(batch, image, header, scratch, thread, status, out):
 
 
 @loop
-def _run_views(i, images, passes, scratch, thread, streamed):
-    """Run an image and the images linked to it by ``next_view``, which read the same pixels, through their passes."""
+def _run_views(i, images, passes, encodings, scratch, thread, streamed):
+    """Run an image and the images linked to it by ``next_view``, which read the same pixels, through their passes.
+
+    Encode the results, or without passes the pixels, if there are ``encodings``.
+    """
     source = thread.source
     # Passes overwrite the source with their results, so each view begins with the image's own again.
     address, elements, channels, scale = source.address, source.elements, source.channels, source.scale
@@ -223,8 +228,22 @@ def _run_views(i, images, passes, scratch, thread, streamed):
         corner = image.corner[1] * row + image.corner[0] * channels  # in bytes: only sources of uint8 have views
         source.address, source.elements = address + corner, elements - corner
         source.channels, source.scale = channels, scale
+        pixels, stride = source.address, row
+        if encodings.size and passes.size:
+            image.out = pixels = scratch.result.address
+            stride = encodings[i].width * encodings[i].channels
         _run_passes(i, image, passes, source, row, scratch, streamed)
+        if encodings.size:
+            work, one = bytes_of(scratch.encode), encodings[i]
+            call_encode(one.encoder, (bytes_at(pixels, stride), stride, one, work, work.size))
         i = image.next_view
+
+
+@cached_jit("none(uint8[::1], ENCODING[::1], uint8[::1])", ENCODING=ENCODING)
+def encode_pixels(pixels, encodings, work):
+    """Encode one image without a job: its rows follow each other; ``work`` is scratch."""
+    one = encodings[0]
+    call_encode(one.encoder, (pixels, one.width * one.channels, one, work, work.size))
 
 
 @loop
@@ -236,6 +255,7 @@ def _claim_images(job, member, until):
     scratch, thread = _scratch_at(job.scratch, member + 1)[member], _threads_at(job.threads, member + 1)[member]
     order, images = longs_at(job.order, job.size), _images_at(job.images, job.count)
     passes, batch = _passes_at(job.passes, job.pass_count), _batches_at(job.batch, 1)[0]
+    encodings = _encodings_at(job.encodings, job.count if job.encodings else 0)
     start = now(thread.time)
     whole = False
     while add_to(job, "stop", 0) == 0:  # a plain load might be of any time
@@ -246,10 +266,11 @@ def _claim_images(job, member, until):
         i = order[at]
         image, header = images[i], _headers_at(job.headers, i + 1)[i]
         status = _statuses_at(job.statuses, i + 1)[i]
-        out = bytes_at(image.out, image.out_bytes if passes.size == 0 else 0)  # empty: decode to scratch
+        direct = passes.size == 0 and encodings.size == 0
+        out = bytes_at(image.out, image.out_bytes if direct else 0)  # empty: decode to scratch
         _find_source(batch, image, header, scratch, thread, status, out)
-        if status.result == DONE and passes.size:
-            _run_views(i, images, passes, scratch, thread, batch.streamed != 0)
+        if status.result == DONE and not direct:
+            _run_views(i, images, passes, encodings, scratch, thread, batch.streamed != 0)
         # After an image, so that each call completes at least one and a batch is always finished.
         if until != 0 and now(thread.time) > until:
             break

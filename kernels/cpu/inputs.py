@@ -4,6 +4,7 @@ from typing import Final
 
 from ..compiled import cached_jit
 from ..jpeg import decode, progressive, recoded
+from ..jpeg.encode import ENCODING, HEAD_BYTES, encode_bytes
 from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE, RECODED, STATUS
 from ..layout import GATHERED, LINEAR, RECORD
 from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STATISTICS_WORDS
@@ -47,7 +48,7 @@ def set_elements(needs, reserved, scratch, count):
 
 @cached_jit(
     "none(JOB[::1], int64[::1], IMAGE[::1], HEADER[::1], STATUS[::1], PASS[::1], BATCH[::1], SCRATCH[::1], "
-    "THREAD[::1], int64)",
+    "THREAD[::1], ENCODING[::1], int64)",
     nogil=False,
     JOB=JOB,
     IMAGE=IMAGE,
@@ -57,15 +58,38 @@ def set_elements(needs, reserved, scratch, count):
     BATCH=BATCH,
     SCRATCH=SCRATCH,
     THREAD=THREAD,
+    ENCODING=ENCODING,
 )
-def set_job(job_, order, images, headers, statuses, passes, batch, scratch, threads, helpers):
+def set_job(job_, order, images, headers, statuses, passes, batch, scratch, threads, encodings, helpers):
     """Set a job to arrays that the caller keeps alive; no image of it is claimed."""
     job = job_[0]
     job.order, job.size, job.count = order.ctypes.data, order.size, images.size
     job.images, job.headers, job.statuses = images.ctypes.data, headers.ctypes.data, statuses.ctypes.data
     job.passes, job.pass_count, job.batch = passes.ctypes.data, passes.size, batch.ctypes.data
     job.scratch, job.threads = scratch.ctypes.data, threads.ctypes.data
+    job.encodings = encodings.ctypes.data if encodings.size else 0
     job.helpers, job.offer, job.next = helpers, 0, 0
+
+
+@cached_jit(
+    "int64(ENCODING[::1], int64, int64[:, ::1], int64, int64[::1], int64, int64, int64)",
+    nogil=False,
+    ENCODING=ENCODING,
+)
+def set_encodings(encodings, encoder, sizes, channels, qualities, sampling, optimize, restart):
+    """Set how images of sizes (N, 2) are encoded, by the loop at an address; return the bytes of scratch for any.
+
+    ``room`` becomes what is enough for nearly all files, which have no memory yet.
+    """
+    most = 0
+    for i in range(len(encodings)):
+        one = encodings[i]
+        one.encoder, one.height, one.width, one.channels = encoder, sizes[i, 0], sizes[i, 1], channels
+        one.quality, one.sampling, one.optimize, one.restart = qualities[i], sampling, optimize, restart
+        share = 3 if one.quality <= 80 else 2 if one.quality <= 95 else 1  # photos need about a third of it
+        one.size, one.room = 0, HEAD_BYTES + (one.height * one.width * channels >> share)
+        most = max(most, encode_bytes(one.height, one.width, optimize))
+    return most
 
 
 @cached_jit(

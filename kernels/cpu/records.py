@@ -98,6 +98,7 @@ JOB: Final = np.dtype(
         ("batch", "<i8"),
         ("scratch", "<i8"),  # a record for each thread of the call, the calling one first
         ("threads", "<i8"),
+        ("encodings", "<i8"),  # address of the images' jpeg.encode.ENCODING; 0 where results are pixels
         ("helpers", "<i8"),  # workers that may help
         ("offer", "<i8"),  # number of the OFFER with the job, from 1 on; 0 while no worker may help
         ("next", "<i8"),  # position in the order of the next image that no thread has claimed; may pass the end
@@ -219,6 +220,8 @@ SCRATCH: Final = np.dtype(
         ("source", _BUFFER),  # uint8: an image's decoded region, with ``SOURCE_SLACK``
         ("stored", _BUFFER),  # uint8: the same in the stored orientation
         ("work", _BUFFER),  # uint8: scratch of the JPEG decoder
+        ("result", _BUFFER),  # uint8: an image that is encoded
+        ("encode", _BUFFER),  # uint8: scratch of the JPEG encoder
         ("tables", _BUFFER),  # jpeg.layout.TABLE: Huffman tables, used again by files with equal definitions
     ],
     align=True,

@@ -207,6 +207,37 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.Monk
         assert_same(gpu.use_all(batch), expected)
 
 
+# -- encoding ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_a_gpus_images(gpu: FakeGpu) -> None:
+    """Pixels are downloaded in one copy, after the work that computes them."""
+    expected = gi.encode_batch(gi.decode_batch(files(), device="cpu"), quality=80)
+    with gpu.stream():
+        x = gi.decode_batch(files(), device="cuda:0")
+        before = len(gpu.order.of("download"))
+        assert gi.encode_batch(x, quality=80) == expected
+        assert len(gpu.order.of("download")) == before + 1
+
+
+def test_files_by_nvimagecodec(gpu: FakeGpu) -> None:
+    """Each quality is a call, on the stream of the pixels; the CPU encodes what it fails at, and a warning tells."""
+    sources = [file(40, 56), file(31, 33, "good", 6), file(1, 9), file(40, 56), file(8, 8)]
+    quality, exif = [90, 13, 90, 66, 30], b"Exif\0\0II*\0" + bytes(9)
+    expected = gi.encode_batch(gi.decode_batch(sources, device="cpu"), quality=quality, exif=exif)
+    for _ in range(2):
+        with gpu.stream():
+            x = gi.decode_batch(sources, device="cuda:0")
+            with pytest.warns(UserWarning, match="did not encode 2 of 5 images, the first of them image 1") as caught:
+                found = gi.encode_batch(x, quality=quality, exif=exif, encoder="nvimagecodec")
+            assert found == expected
+        assert [warning.filename for warning in caught] == [__file__]
+    calls = [op.told["images"] for op in gpu.order.of("encode call")]
+    assert calls == [1, 1, 1, 2] * 2
+    (made,) = gpu.order.of("encoder")
+    assert made.told["kinds"] == ["gpu", "hybrid"]
+
+
 # -- images that were not written --------------------------------------------------------------------------------------
 
 

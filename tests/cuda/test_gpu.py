@@ -66,6 +66,21 @@ def differences(results: Any, expected: Any) -> Any:
     return np.concatenate(found)
 
 
+def test_files_are_the_cpus() -> None:
+    for color in ("rgb", "gray"):
+        some: dict[str, Any] = {"color": color, "decoder": "gpuimg"}
+        one, other = (
+            gi.horizontal_flip(gi.center_crop(gi.open_batch(PHOTOS[:3], device=device, **some), 24))
+            for device in ("cuda:0", "cpu")
+        )
+        assert gi.encode_batch(one) == gi.encode_batch(other)
+        for pixels, file in zip(one, gi.encode_batch(one, quality=95, encoder="nvimagecodec"), strict=True):
+            found = jpegs.pillow_pixels(file, pixels.shape[2])
+            assert np.abs(found.astype(np.float64) - pixels.get()).mean() < 4
+        image = one[0]
+        assert gi.encode_image(image, quality=75) == gi.encode_image(image.get(), quality=75)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("name", CALLS)
 def test_float_results_are_the_cpus(name: str, dtype: str) -> None:

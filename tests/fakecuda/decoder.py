@@ -1,4 +1,4 @@
-"""The part of nvImageCodec for decoding into given memory, with files that contain their outcome.
+"""The parts of nvImageCodec for encoding, and for decoding into given memory, with files that contain their outcome.
 
 Images are Pillow's, so that a test sees whether each came to its place.
 """
@@ -128,7 +128,35 @@ def make(order: Order, current_device: Any) -> Any:
             time.sleep(next(pauses))
             return target if good or source.fate == "smaller" else None
 
+    class Encoder:
+        """Its files are Pillow's; at quality 13 images fail, at 66 the whole call does."""
+
+        def __init__(self, device_id: int, max_num_cpu_threads: int, backends: Any) -> None:
+            self._device = device_id
+            order.note("encoder", device=device_id, kinds=backends)
+
+        def encode(self, images: Any, codec: str, *, params: Any, cuda_stream: int) -> Any:
+            assert codec == "jpeg"
+            order.note("encode call", images=len(images), **params)
+            if current_device() != self._device:
+                order.found(f"an encoder of device {self._device} is called where {current_device()} is current")
+            for one in images:
+                if cuda_stream == 0 or one.stream != cuda_stream:
+                    order.found(f"encoding on stream {cuda_stream:#x} from memory of stream {one.stream:#x}")
+                order.enqueue(order.stream_at(self._device, cuda_stream), "encode", reads=[one.range])
+            quality = params["quality_value"]
+            if quality == 66:
+                raise RuntimeError("the whole call failed")
+            pixels = [one.values[..., 0] if one.shape[2] == 1 else one.values for one in images]
+            return [None if quality == 13 else file_of(one, quality=quality) for one in pixels]
+
     module = SimpleNamespace(
+        Encoder=Encoder,
+        EncodeParams=lambda **options: options,
+        JpegEncodeParams=lambda **options: options,
+        QualityType=SimpleNamespace(QUALITY="quality"),
+        ChromaSubsampling=SimpleNamespace(CSS_444="444", CSS_422="422", CSS_420="420"),
+        GPU_ONLY="gpu",
         fails_as_a_whole=False,  # whether the engine does, at a whole call, if it fails at an image
         CodeStream=CodeStream,
         Decoder=Decoder,

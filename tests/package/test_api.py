@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import tomllib
 from dataclasses import is_dataclass
 from types import FunctionType
 
@@ -14,7 +15,7 @@ import gpuimg
 import gpuimg.typing
 
 from ..libraries import needs
-from ..samples import PUBLIC
+from ..samples import PUBLIC, ROOT
 
 FUNCTIONS = [name for name in PUBLIC if isinstance(getattr(gpuimg, name), FunctionType)]
 RECORDS = {
@@ -26,7 +27,7 @@ IMAGE_FUNCTIONS = [
     name
     for name in FUNCTIONS
     if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images"
-    and not name.startswith(("to_", "transform_"))
+    and not name.startswith(("to_", "transform_", "encode_"))
     and name not in ("describe", "five_crop", "ten_crop", "uniform_temporal_subsample")
     and name not in vars(gpuimg.sources)["__all__"]
 ]
@@ -37,6 +38,12 @@ FOUND = [module.name for module in pkgutil.walk_packages(gpuimg.__path__, "gpuim
 MODULES = ["gpuimg", *sorted(name for name in FOUND if not GPU.search(name))]
 NEEDED = {"gpuimg.torch": "torch", "gpuimg.integrations.": "torch", "gpuimg.kernels.cuda.compiler": "numba_cuda"}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
+
+
+def test_every_folder_is_installed() -> None:
+    folders = [module.name for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.") if module.ispkg]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert {*project["tool"]["setuptools"]["packages"]} == {"gpuimg", "gpuimg._cli.photos", *folders}
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -90,7 +97,18 @@ def test_where_and_rng_are_keyword_only(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["decode_batch", "decode_image", "open_batch", "image_info", "to_torch", "to_jax", "to_tensorflow"]
+    "name",
+    [
+        "decode_batch",
+        "decode_image",
+        "open_batch",
+        "image_info",
+        "to_torch",
+        "to_jax",
+        "to_tensorflow",
+        "encode_batch",
+        "encode_image",
+    ],
 )
 def test_options_are_keyword_only(name: str) -> None:
     first, *others = inspect.signature(getattr(gpuimg, name)).parameters.values()

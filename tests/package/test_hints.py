@@ -75,7 +75,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("iterable", "read_sizes"), (SOURCE,)),
     **dict.fromkeys(("letterbox", "resize", "ten_crop", "random_crop", "random_resized_crop"), (IMAGES, 4)),
     "scale_jitter": (IMAGES, 4),
-    "bucket_batches": ([(4, 4)],), "coco": ("nowhere.json", "nowhere"), "load": (SOURCE,),
+    "encode_image": (IMAGES[0],), "bucket_batches": ([(4, 4)],), "coco": ("nowhere.json", "nowhere"), "load": (SOURCE,),
     "prepare": (SOURCE, "nowhere"), "random_resize": (IMAGES, 4, 8), "random_rotation": (IMAGES, 30),
     "random_short_side_resize": (IMAGES, 4), "resized_crop": (IMAGES, 0, 0, 4, 4, 4), "rotate": (IMAGES, 30),
     "split": (SOURCE, 0.5), "token_batches": ([4], 4), "transform_boxes": (gpuimg.invert(IMAGES), BOXES),

@@ -37,6 +37,7 @@ OTHERS: dict[str, Callable[[Any, gi.Rng, Ints], Any]] = {
     "resize": lambda x, rng, ints: gi.resize(x, ints(), max_size=ints() + 8),
     "five_crop": lambda x, rng, ints: gi.five_crop(x, ints()).take(np.arange(len(x) * 5).reshape(5, -1).T.reshape(-1)),
     "ten_crop": lambda x, rng, ints: gi.ten_crop(x, ints(2)).take(np.arange(len(x) * 10).reshape(10, -1).T.reshape(-1)),
+    "encode_batch": lambda x, rng, ints: [np.frombuffer(one, np.uint8) for one in gi.encode_batch(x, quality=ints())],
     "pointwise": lambda x, rng, ints: gi.pointwise(x, **CALLS["pointwise"].fixed, value=ints()),
     "normalize": lambda x, rng, ints: gi.normalize(x, (0.2, 0.3, 0.4), 0.2, where=ints() > 4),
     "mixup": lambda x, rng, ints: gi.mixup(x, partner=gi.invert(x), rng=rng)[::2],
