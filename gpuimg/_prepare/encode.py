@@ -1,17 +1,18 @@
-"""Encoding with Pillow, and files that need none."""
+"""Encoding of results, and files that need none."""
 
-import os
-import tempfile
 from functools import lru_cache
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 
+from .._batch.batch import Batch, as_batch
+from .._batch.encoding import encode_batch, encode_image
 from .._decoding import jpeg
+from .._encoding import pillow
+from .._encoding.options import LONGEST_SIDE, SUBSAMPLINGS
 from ..kernels.jpeg.layout import BASELINE
 from .options import Options
 
-_SAMPLED = {"4:4:4", "4:2:2", "4:2:0"}  # subsamplings that Pillow writes
 _USUAL = "4:2:0"  # replaces all others
 
 #: File name endings by format, the usual one first.
@@ -25,38 +26,34 @@ SAME = {"png": "PNG", "webp": "WEBP"}
 
 
 def encoder_version() -> str:
-    """Return name and version of the encoder: a different version may write other bytes."""
+    """Return name and version of the encoder of formats other than JPEG: a different one may write other bytes."""
     from PIL import __version__
 
     return f"Pillow {__version__}"
 
 
+def chroma(sampling: str, options: Options) -> str:
+    """Return the chroma subsampling of the JPEG for a file of one."""
+    wanted = sampling if options.subsampling == "keep" else options.subsampling
+    return wanted if wanted in SUBSAMPLINGS else _USUAL
+
+
+def jpegs(batch: Batch, subsampling: str, options: Options) -> list[bytes]:
+    """Encode results as JPEGs."""
+    chosen: dict[str, Any] = {"subsampling": subsampling, "restart": options.restart}
+    return encode_batch(batch, quality=options.quality, **chosen)
+
+
 def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:
     """Encode pixels (H, W, C), only the first channel if ``sampling`` is "gray"; raise ValueError if that fails."""
-    from PIL import Image
-
-    image = Image.fromarray(pixels[..., 0] if sampling == "gray" else pixels)
-    parameters: dict[str, Any] = {}
-    if form != "PNG":
-        parameters["quality"] = options.quality
-    if form == "JPEG":
-        wanted = sampling if options.subsampling == "keep" else options.subsampling
-        parameters |= {"subsampling": wanted if wanted in _SAMPLED else _USUAL}
-        parameters |= {"restart_marker_rows": 1} if options.restart == "rows" else {}
-    with _memory_file() as file:
-        try:
-            image.save(file, form, **parameters)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{image.height} x {image.width} cannot be written as {form}: {error}") from None
-        file.seek(0)
-        return file.read()
-
-
-def _memory_file() -> IO[bytes]:
-    """Return an anonymous file: Pillow releases the GIL when it writes to a file descriptor, but not to ``BytesIO``."""
-    if hasattr(os, "memfd_create"):
-        return open(os.memfd_create("gpuimg"), "w+b")
-    return cast("IO[bytes]", tempfile.TemporaryFile())
+    if sampling == "gray":
+        pixels = pixels[..., :1]
+    if form != "JPEG":
+        return pillow.encode(pixels, form, **({"quality": options.quality} if form != "PNG" else {}))
+    if max(pixels.shape) > LONGEST_SIDE:
+        raise ValueError(f"{pixels.shape[0]} x {pixels.shape[1]} cannot be written as JPEG: its sides are too long")
+    (file,) = jpegs(as_batch(pixels[None]), chroma(sampling, options), options)
+    return file
 
 
 def may_stay(header: Any, data: Any, options: Options) -> bool:
@@ -85,11 +82,6 @@ def _coarseness(header: Any, data: Any) -> int:
 
 @lru_cache(maxsize=8)
 def _coarseness_of(quality: int) -> int:
-    """Return the sum of the luma quantization steps that Pillow writes at a quality."""
-    from PIL import Image
-
-    with _memory_file() as file:
-        Image.new("L", (8, 8)).save(file, "JPEG", quality=quality)
-        file.seek(0)
-        data = file.read()
+    """Return the sum of the luma quantization steps of a quality."""
+    data = encode_image(np.zeros((8, 8, 1), np.uint8), quality=quality)
     return _coarseness(jpeg.read_headers([data]).records[0], data)

@@ -1,5 +1,6 @@
 """Processing of samples: each thread reads, decodes, resizes and encodes one chunk at a time."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,11 +12,12 @@ from .._batch.recording import Recording
 from .._checks.types import Ints
 from .._data.images import EncodedImages
 from .._decoding import jpeg, recoded
+from .._encoding.options import LONGEST_SIDE
 from .._io.native_read import ChunkReader
 from .._loading.in_order import Chunk, IsStopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .encode import ENDINGS, SAME, encoded, may_stay
+from .encode import ENDINGS, SAME, chroma, encoded, jpegs, may_stay
 from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
 from .writing import Result, Writer, failure
@@ -69,11 +71,20 @@ class ResultMaker:
         rows = np.arange(part.start, part.stop)
         changed = np.any(sizes[rows] != opened.sizes[rows], 1)
         shrunk = resize(Batch(Recording.start(self._runtime, opened)).take(rows), sizes[rows], FILTER, where=changed)
-        batch = shrunk.compute("uint8")
-        failures = batch.errors
-        for k, i in enumerate(part):
-            failed = samples[i].reason if samples[i].error is not None else failures[k].reason if k in failures else ""
-            yield self._plan.writer.write(_Image(self._plan, samples[i], opened, i, sizes[i]).result(batch[k], failed))
+        images = [_Image(self._plan, samples[i], opened, i, sizes[i]) for i in part]
+        alike = defaultdict[str | None, list[int]](list)
+        for k, image in enumerate(images):
+            alike[image.sampling].append(k)
+        for sampling, chosen in alike.items():
+            batch = shrunk if len(chosen) == len(images) else shrunk.take(chosen)
+            made: Any = batch.compute("uint8") if sampling is None else jpegs(batch, sampling, self._plan.options)
+            failures = batch.errors
+            for at, k in enumerate(chosen):
+                one = samples[part.start + k]
+                failed = one.reason if one.error is not None else failures[at].reason if at in failures else ""
+                images[k].made, images[k].failed = made[at], failed
+        for image in images:
+            yield self._plan.writer.write(image.result())
 
 
 def _parts(sizes: Ints) -> Iterator[range]:
@@ -89,20 +100,38 @@ def _parts(sizes: Ints) -> Iterator[range]:
 
 
 class _Image:
-    """One image of a chunk."""
+    """One image of a chunk.
+
+    Attributes
+    ----------
+    sampling : str or None
+        Chroma subsampling of the JPEG that its pixels become as they are computed; None for all other results.
+    made : bytes or array
+        That JPEG, or else the pixels.
+    failed : str
+        Why it has none; empty if it has.
+    """
 
     def __init__(self, plan: Plan, sample: Sample, opened: EncodedImages, i: int, size: Ints) -> None:
         self._plan, self._sample = plan, sample
         self._data, self._header, self._other = sample.data, opened.headers.records[i], opened.others.get(i)
         self._old, self._new = tuple(opened.sizes[i].tolist()), tuple(size.tolist())
+        self._codec = "jpeg" if self._other is None else self._other.codec
+        self._form = SAME.get(self._codec, "JPEG") if plan.options.to == "same" else "JPEG"
+        self._stays = self._may_stay()
+        gray = self._sampling() == "gray"
+        whole = self._stays or self._form != "JPEG" or gray or max(self._new) > LONGEST_SIDE
+        self.sampling = None if whole else chroma(self._sampling(), plan.options)
+        self.made: Any = None
+        self.failed = ""
 
-    def result(self, pixels: Any, failed: str) -> Result:
-        """Return the result for decoded pixels, or for a failure."""
-        plan, number = self._plan, self._sample.index
+    def result(self) -> Result:
+        """Return the result for what was made of it, or for a failure."""
+        plan, number, failed = self._plan, self._sample.index, self.failed
         line: dict[str, Any] = {"sample": number, "source": plan.naming.source(number)}
         if not failed:
             try:
-                status, ending, content = self._content(pixels)
+                status, ending, content = self._content()
                 if plan.options.recode and content[:2] == _JPEG:
                     try:
                         content = recoded.recode_jpeg(content, progressive=plan.options.progressive)
@@ -123,24 +152,24 @@ class _Image:
         line |= {"source_size": self._old, "status": status, "size": self._new}
         return Result(line, plan.keys[number], ((ending, content), *others))
 
-    def _content(self, pixels: Any) -> tuple[str, str, bytes]:
+    def _content(self) -> tuple[str, str, bytes]:
         """Return status, file name ending and bytes of the result."""
-        options, original = self._plan.options, self._plan.naming.ending(self._sample.index)
-        codec = "jpeg" if self._other is None else self._other.codec
-        form = SAME.get(codec, "JPEG") if options.to == "same" else "JPEG"
-        if self._may_stay(codec, form):
-            endings = (recoded.ENDING,) if recoded.is_recoded(self._data) else ENDINGS[codec.upper()]
+        original = self._plan.naming.ending(self._sample.index)
+        if self._stays:
+            endings = (recoded.ENDING,) if recoded.is_recoded(self._data) else ENDINGS[self._codec.upper()]
             return "copied", result_ending(original, endings), bytes(self._data)
-        ending = result_ending(original, ENDINGS[form])
-        return "encoded", ending, encoded(pixels, form, self._sampling(), options)
+        ending = result_ending(original, ENDINGS[self._form])
+        if self.sampling is not None:
+            return "encoded", ending, self.made
+        return "encoded", ending, encoded(self.made, self._form, self._sampling(), self._plan.options)
 
-    def _may_stay(self, codec: str, form: str) -> bool:
+    def _may_stay(self) -> bool:
         options = self._plan.options
         if options.recode:
             return True
-        if codec == "jpeg":
+        if self._codec == "jpeg":
             return self._old == self._new and may_stay(self._header, self._data, options)
-        return codec.upper() == form and self._old == self._new and self._header["orientation"] == 1
+        return self._codec.upper() == self._form and self._old == self._new and self._header["orientation"] == 1
 
     def _sampling(self) -> str:
         """Return the chroma subsampling of the file, "gray" for one without color."""

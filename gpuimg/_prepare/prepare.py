@@ -233,7 +233,7 @@ def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:
 
 def _settings(source: Any, options: Options) -> dict[str, Any]:
     """Return the settings of a call, the first line of the manifest."""
-    versions = {"gpuimg": __version__, "encoder": encoder_version()}
+    versions = {"gpuimg": __version__} | ({"encoder": encoder_version()} if options.to == "same" else {})
     return {**versions, "samples": len(source), "names": checksum_of_names(source), **asdict(options)}
 
 
