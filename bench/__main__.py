@@ -42,6 +42,7 @@ PARTS = {
     "progressive": "bench.formats progressive",
     "decode": "bench.formats decode",
     "exact": "bench.exact",
+    "encode": "bench.encode",
     "vlm": "bench.models",
     "draft": "bench.less_decoding draft",
     "prepare": "bench.less_decoding prepare",

@@ -239,6 +239,23 @@ def exact() -> str:
     return _table(head, rows)
 
 
+_ENCODERS = {"pillow": "Pillow", "opencv": "OpenCV", "simplejpeg": "simplejpeg", "nvimagecodec": "nvImageCodec, CPU"}
+
+
+def _written() -> Iterator[tuple[str, dict[str, int]]]:
+    for row in result("encode")["rows"]:
+        codes = ", optimized" if row["optimize"] else ""
+        yield f"{row['subsampling']}, quality {row['quality']}{codes}", row["microseconds"]
+
+
+def encode() -> str:
+    rows = []
+    for label, taken in _written():
+        others = (f"{taken[key]:,}; {taken[key] / taken['gpuimg']:.2f}" if key in taken else "-" for key in _ENCODERS)
+        rows.append([label, f"**{taken['gpuimg']:,}**", *others])
+    return _table(["JPEGs of 500x375, µs on one thread", "gpuimg", *_ENCODERS.values()], rows)
+
+
 _DECODERS = {
     "gpuimg": "gpuimg", "gpuimg, batches": "gpuimg, batches", "simplejpeg": "simplejpeg", "opencv": "OpenCV",
     "torchvision": "torchvision", "pillow": "Pillow",
@@ -341,6 +358,11 @@ def slower() -> str:
             if (micros := taken.get(layout, exact)) < exact:
                 cells = [f"{exact} µs", f"torch, {layout[6:].upper()} {micros} µs", f"{micros / exact:.2f}"]
                 rows.append([f"an exact resize, {label}", *cells])
+    for label, taken in _written():
+        for key, name in _ENCODERS.items():
+            if (micros := taken.get(key, taken["gpuimg"])) < taken["gpuimg"]:
+                cells = [f"{taken['gpuimg']} µs", f"{name} {micros} µs", f"{micros / taken['gpuimg']:.2f}"]
+                rows.append([f"encode {label}", *cells])
     for kind, entries in _calls().items():
         rows += _ahead(f"decode, one image a call, {kind}", entries, _DECODERS)
     for count, entries in result("one-image")["workers"].items():
