@@ -17,7 +17,6 @@ from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
 from .._data.images import EncodedImages, Pixels, name_of, offsets_of
 from .._data.patches import PatchLayout
-from .._encoding.options import JpegOptions
 from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
 from .._runtimes.attempt import delivered
@@ -594,35 +593,9 @@ def views_of(images: Any, samples: int) -> list[Any]:
     return [view._as_stored() if view.is_uniform else view for view in views]
 
 
-def host_pixels(batch: Batch) -> Pixels:
-    """Return a batch's results as bytes in the host's memory."""
-    runtime, sizes, channels = batch._recording.runtime, batch.sizes, batch.channels
-    if runtime.on_host:
-        return batch._result("uint8", "NHWC")
-    offsets, total = offsets_of(sizes, channels)  # without gaps, for one copy
-    flat = runtime.empty_for_results(total, "uint8")
-    batch._run(flat, offsets, "NHWC")
-    return Pixels(runtime.to_host(flat), offsets, sizes, channels)
-
-
-def jpegs_of(batch: Batch, options: JpegOptions) -> list[bytes]:
-    """Return a batch's results of 1 or 3 channels as JPEGs, each encoded where it is computed if that is the host."""
-    recording = batch._recording
-    with batch._one_thread():
-        if batch._finished("uint8", "NHWC") is None and planes.can_encode(recording.runtime, recording.source):
-            segments = () if recording.changes_nothing else recording.segments
-            files, outcome = planes.encode(recording.runtime, recording.source, segments, options)
-            recording.record_outcome(outcome)
-            return files
-    runtime = recording.runtime if recording.runtime.on_host else runtime_for("cpu")
-    return planes.encode(runtime, host_pixels(batch), (), options)[0]
-
-
-def jpegs_on_gpu(batch: Batch, options: JpegOptions) -> list[bytes | None]:
-    """Return a batch's results as JPEGs that its GPU encodes; None for those that it fails at."""
-    runtime: Any = batch._recording.runtime
-    files: list[bytes | None] = runtime.encode_pixels(batch._result("uint8", "NHWC"), options)
-    return files
+def has_result(batch: Batch, dtype: str, layout: str) -> bool:
+    """Return True if a batch keeps its results in a dtype and layout."""
+    return (dtype, layout) in batch._results
 
 
 def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:

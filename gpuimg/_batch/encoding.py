@@ -9,13 +9,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from .._checks.types import ImageArray, PerImage
+from .._data.images import Pixels, offsets_of
 from .._encoding import pillow
 from .._encoding.nvimgcodec import with_metadata
-from .._encoding.options import FileOptions, check_images, file_options
+from .._encoding.options import FileOptions, JpegOptions, check_images, file_options
+from .._runtimes import planes
 from .._runtimes.devices import on_cpu, runtime_for
 from .._threads.helpers import each_side_by_side
 from .._threads.threads import threads
-from .batch import Batch, Images, as_batch, host_pixels, jpegs_of, jpegs_on_gpu, recording_of
+from .batch import Batch, Images, as_batch, has_result, recording_of, run_into
 
 __all__ = ["encode_batch", "encode_image"]
 
@@ -154,14 +156,46 @@ def _encoded(images: Any, *arguments: Any) -> list[bytes]:
         return _by_pillow(batch, options)
     if options.encoder == "nvimagecodec":
         return _by_nvimagecodec(batch, options)
-    return jpegs_of(batch, options.jpeg)
+    return _jpegs(batch, options.jpeg)
+
+
+def _jpegs(batch: Batch, options: JpegOptions) -> list[bytes]:
+    """Encode results as JPEGs on the CPU, each where it is computed unless it is elsewhere or there already."""
+    recording = recording_of(batch)
+    source, segments = recording.source, () if recording.changes_nothing else recording.segments
+    if has_result(batch, "uint8", "NHWC") or not planes.can_encode(recording.runtime, source):
+        source, segments = _host_pixels(batch), ()
+    runtime = recording.runtime if recording.runtime.on_host else runtime_for("cpu")
+    files, outcome = planes.encode(runtime, source, segments, options)
+    recording.record_outcome(outcome)
+    return files
+
+
+def _host_pixels(batch: Batch) -> Pixels:
+    """Return results as bytes in the host's memory."""
+    recording = recording_of(batch)
+    if recording.runtime.on_host:
+        return _pixels(batch)
+    offsets, total = offsets_of(recording.sizes, recording.channels)  # without gaps, for one copy
+    flat = recording.runtime.empty_for_results(total, "uint8")
+    run_into(batch, flat, offsets, "NHWC")
+    return Pixels(recording.runtime.to_host(flat), offsets, recording.sizes, recording.channels)
+
+
+def _pixels(batch: Batch) -> Pixels:
+    """Return results as bytes in the memory of their device."""
+    pixels = recording_of(batch.compute("uint8")).source
+    assert isinstance(pixels, Pixels)
+    return pixels
 
 
 def _by_nvimagecodec(batch: Batch, options: FileOptions) -> list[bytes]:
     """Encode results on their GPU, and on the CPU those that this fails at."""
     if on_cpu(batch.device):
         raise ValueError('encoder="nvimagecodec" is for images on a GPU, not the CPU: use encoder="gpuimg"')
-    found = jpegs_on_gpu(batch, options.jpeg)
+    computed = batch.compute("uint8")
+    runtime: Any = recording_of(batch).runtime
+    found: list[bytes | None] = runtime.encode_pixels(_pixels(computed), options.jpeg)
     left = [i for i, file in enumerate(found) if file is None]
     if left:
         warnings.warn(
@@ -169,7 +203,7 @@ def _by_nvimagecodec(batch: Batch, options: FileOptions) -> list[bytes]:
             "CPU encodes these",
             stacklevel=4,
         )
-        others = iter(jpegs_of(batch.take(left), options.jpeg.part(left)))
+        others = iter(_jpegs(computed.take(left), options.jpeg.part(left)))
     return [
         next(others) if file is None else with_metadata(file, exif, icc)
         for file, exif, icc in zip(found, options.exif, options.icc, strict=True)
@@ -178,7 +212,7 @@ def _by_nvimagecodec(batch: Batch, options: FileOptions) -> list[bytes]:
 
 def _by_pillow(batch: Batch, options: FileOptions) -> list[bytes]:
     """Encode results on all threads."""
-    pixels, jpeg = host_pixels(batch), options.jpeg
+    pixels, jpeg = _host_pixels(batch), options.jpeg
     parameters: dict[str, Any] = {"optimize": jpeg.optimize} if options.format == "png" else {}
     if options.format == "avif":
         parameters["subsampling"] = jpeg.subsampling

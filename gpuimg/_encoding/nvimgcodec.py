@@ -9,8 +9,6 @@ from .._decoding import nvimgcodec
 from .options import JpegOptions
 from .segments import metadata
 
-_HEAD = 4  # where the length of a first segment is
-
 
 def gpu_encoder(device_id: int, threads: int) -> "GpuEncoder":
     """Return an encoder on a GPU; raise ImportError or RuntimeError where there is none.
@@ -63,5 +61,5 @@ def with_metadata(file: bytes, exif: bytes | None, icc: bytes | None) -> bytes:
     """Return a JPEG with metadata after its JFIF segment."""
     if not exif and not icc:
         return file
-    at = 2 + 2 + int.from_bytes(file[_HEAD : _HEAD + 2], "big") if file[2:4] == b"\xff\xe0" else 2
+    at = 4 + int.from_bytes(file[4:6], "big") if file[2:4] == b"\xff\xe0" else 2
     return file[:at] + metadata(exif, icc) + file[at:]

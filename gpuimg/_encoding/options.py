@@ -111,7 +111,7 @@ def check_images(form: str, dtype: str, channels: int, sizes: Ints, *, normalize
         raise TypeError(f'files have values of uint8, not {dtype}: encode the result of .array(dtype="uint8")')
     allowed = _CHANNELS[form]
     if channels not in allowed:
-        numbers = " or ".join(map(str, allowed)) if len(allowed) == 2 else f"{', '.join(map(str, allowed))}"
+        numbers = (" or " if len(allowed) == 2 else ", ").join(map(str, allowed))
         hint = ': open files with alpha="white", or take image[..., :3]' if channels == 4 else ""
         raise ValueError(f"images have {channels} channels, and {form.upper()} files have {numbers}{hint}")
     if form == "jpeg" and len(sizes) and sizes.max() > LONGEST_SIDE:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch
 from .._batch.encoding import encode_batch, encode_image
 from .._decoding import jpeg
 from .._encoding import pillow
@@ -38,10 +38,13 @@ def chroma(sampling: str, options: Options) -> str:
     return wanted if wanted in SUBSAMPLINGS else _USUAL
 
 
+def _jpeg(subsampling: str, options: Options) -> dict[str, Any]:
+    return {"quality": options.quality, "subsampling": subsampling, "restart": options.restart}
+
+
 def jpegs(batch: Batch, subsampling: str, options: Options) -> list[bytes]:
     """Encode results as JPEGs."""
-    chosen: dict[str, Any] = {"subsampling": subsampling, "restart": options.restart}
-    return encode_batch(batch, quality=options.quality, **chosen)
+    return encode_batch(batch, **_jpeg(subsampling, options))
 
 
 def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:
@@ -52,8 +55,7 @@ def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:
         return pillow.encode(pixels, form, **({"quality": options.quality} if form != "PNG" else {}))
     if max(pixels.shape) > LONGEST_SIDE:
         raise ValueError(f"{pixels.shape[0]} x {pixels.shape[1]} cannot be written as JPEG: its sides are too long")
-    (file,) = jpegs(as_batch(pixels[None]), chroma(sampling, options), options)
-    return file
+    return encode_image(pixels, **_jpeg(chroma(sampling, options), options))
 
 
 def may_stay(header: Any, data: Any, options: Options) -> bool:

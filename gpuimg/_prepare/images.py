@@ -82,7 +82,7 @@ class ResultMaker:
             for at, k in enumerate(chosen):
                 one = samples[part.start + k]
                 failed = one.reason if one.error is not None else failures[at].reason if at in failures else ""
-                images[k].made, images[k].failed = made[at], failed
+                images[k].made, images[k].failed = made[at], failed or images[k].failed
         for image in images:
             yield self._plan.writer.write(image.result())
 
@@ -97,6 +97,11 @@ def _parts(sizes: Ints) -> Iterator[range]:
         pixels += more
     if first < len(sizes):
         yield range(first, len(sizes))
+
+
+def _reason(error: Exception) -> str:
+    """Return why an image failed, whatever was raised: one image must not end the call."""
+    return str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
 
 
 class _Image:
@@ -118,12 +123,16 @@ class _Image:
         self._old, self._new = tuple(opened.sizes[i].tolist()), tuple(size.tolist())
         self._codec = "jpeg" if self._other is None else self._other.codec
         self._form = SAME.get(self._codec, "JPEG") if plan.options.to == "same" else "JPEG"
-        self._stays = self._may_stay()
-        gray = self._sampling() == "gray"
-        whole = self._stays or self._form != "JPEG" or gray or max(self._new) > LONGEST_SIDE
-        self.sampling = None if whole else chroma(self._sampling(), plan.options)
+        self.sampling: str | None = None
         self.made: Any = None
         self.failed = ""
+        try:
+            self._stays, self._chroma = self._may_stay(), self._sampling()
+        except Exception as error:
+            self.failed = _reason(error)
+            return
+        if not (self._stays or self._form != "JPEG" or self._chroma == "gray" or max(self._new) > LONGEST_SIDE):
+            self.sampling = chroma(self._chroma, plan.options)
 
     def result(self) -> Result:
         """Return the result for what was made of it, or for a failure."""
@@ -144,8 +153,8 @@ class _Image:
                 for one in (ending, *(other for other, _ in others)):
                     if problem := problem_with(f"{plan.keys[number]}.{one}"):
                         raise ValueError(problem)
-            except Exception as error:  # of any kind: one image must not end the call
-                failed = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
+            except Exception as error:
+                failed = _reason(error)
         line["source_bytes"] = len(self._data) if self._sample.error is None else 0
         if failed:
             return failure(line, failed)
@@ -161,7 +170,7 @@ class _Image:
         ending = result_ending(original, ENDINGS[self._form])
         if self.sampling is not None:
             return "encoded", ending, self.made
-        return "encoded", ending, encoded(self.made, self._form, self._sampling(), self._plan.options)
+        return "encoded", ending, encoded(self.made, self._form, self._chroma, self._plan.options)
 
     def _may_stay(self) -> bool:
         options = self._plan.options

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from gpuimg._prepare import encode, images
 from gpuimg._prepare.manifest import NAME
 from gpuimg.typing import PrepareReport
 
@@ -362,6 +363,20 @@ def test_bad_images_are_listed(tar_size: int | None, tmp_path: Path) -> None:
         assert found[5] == ("b/5.jpg", "cannot be read: No such file or directory")
         assert [line["status"] for line in lines(tmp_path / "out")].count("failed") == 4
     assert not [name for name in tree(tmp_path / "out") if name.endswith(".part")]
+
+
+def test_an_error_of_any_kind_costs_one_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one before its pixels are computed."""
+    whole, small = encode.may_stay, file_of(picture(10, 10, 0))
+
+    def fails(header: Any, data: bytes, options: Any) -> bool:
+        return bool(1 / (bytes(data) != small)) and whole(header, data, options)
+
+    monkeypatch.setattr(images, "may_stay", fails)
+    source = [(jpeg(picture(20, 20, k)) if k != 1 else small, 0) for k in range(3)]
+    report = prepared(source, tmp_path / "out", quality=50)
+    assert [(one.index, one.reason) for one in report.failed] == [(1, "ZeroDivisionError: division by zero")]
+    assert report.encoded == 2
 
 
 def test_what_cannot_be_a_result(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gpuimg._video import decode
 from gpuimg._video.convert import readable, write_pixels
 from gpuimg._video.index import read_index
 
+from ..encoding.test_encode import pillows
 from ..libraries import library
 from ..robustness.jpegs import turned
 from ..watchdog import becomes_true
@@ -531,6 +532,16 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
         opened([made("h264")], **{"frames": 2, **options})
     with pytest.raises(TypeError, match="sources must be a list of sources, not str"):
         opened("a.mp4", 2)
+
+
+def test_frames_written_as_files() -> None:
+    """Noise, whose files need more memory than photos: their clips are decoded and encoded again."""
+    noise = np.random.default_rng().integers(0, 2, (6, HEIGHT, WIDTH), np.uint8) * np.uint8(200) + np.uint8(20)
+    data = make(BUILDS["h264"]._replace(options={"qp": "0"}), lambda k: noise[k], len(noise))
+    starts = [0, 2, 0]
+    files = gi.encode_batch(opened([data] * 3, 3, start=starts), quality=80)
+    assert files == [pillows(frame, 80) for frame in opened([data] * 3, 3, start=starts).compute("uint8")]
+    assert min(map(len, files)) > HEIGHT * WIDTH * 3 // 8 + 2048
 
 
 def test_codecs_leave_nothing_open() -> None:
