@@ -68,6 +68,7 @@ from .sources.split import *
 from .sources.stream import *
 from .sources.tar import *
 from .sources.tfrecord import *
+from .sources.tiles import *
 
 if not _typing.TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
     __all__ = _public_names(globals(), "__version__", "models", "presets", "sizes", "sources")

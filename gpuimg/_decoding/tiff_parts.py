@@ -4,7 +4,6 @@ Pillow warns of damaged tags that do not affect the image, and it depends on the
 applies the orientation. So Pillow receives a file with the tags it needs and no orientation. It decodes the layouts of
 its table here; of other lossless files it unpacks the bytes of each plane, as if they were gray pixels, and
 :func:`pixels_of_rows` makes pixels of them. What is in neither table is refused.
-Formats: TIFF 6.0 and its technical notes; BigTIFF.
 """
 
 import struct
@@ -16,6 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .decoder import PillowHeader, RefusedError, check_memory
+from .tiff_directories import (
+    HEAD,
+    SUBDIRECTORIES,
+    WHOLE,
+    Directory,
+    Entry,
+    form_of,
+    integers,
+    tags_at,
+    with_values,
+    written,
+)  # fmt: skip
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER = 256, 257, 258, 259, 262, 266
 _OFFSETS, _ORIENTATION, _SAMPLES, _ROWS, _COUNTS, _PLANAR, _PREDICTOR = 273, 274, 277, 278, 279, 284, 317
@@ -62,55 +73,14 @@ _KEPT = {
     320, 347, 529, 530, 531, 532,  # palette, JPEG tables, YCbCr coefficients, sampling, position, reference
     *range(512, 522),  # old JPEG
 }  # fmt: skip
-_KIND, _WHITE, _DIRECTORIES, _INK_SET = 254, 318, 330, 332
+_KIND, _WHITE, _INK_SET = 254, 318, 332
 _COEFFICIENTS, _SUBSAMPLING, _BLACK_WHITE, _PROFILE = 529, 530, 532, 34675
-_UNUSUAL = {_KIND, _WHITE, _DIRECTORIES}  # tags of which most files have none, or one that changes nothing
+_UNUSUAL = {_KIND, _WHITE, SUBDIRECTORIES}  # tags of which most files have none, or one that changes nothing
 _READ = {*_KEPT, *_UNUSUAL, _ORIENTATION, _PLANAR, _INK_SET}  # Pillow misreads single planes
 _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _ROWS, _PLANAR, _PREDICTOR,
            _TILE_WIDTH, _TILE_HEIGHT}  # fmt: skip
-_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
-_WHOLE = {1: "B", 3: "H", 4: "I", 16: "Q"}
-_LONG = 4
-_HEAD = 8  # bytes of the file header, before the data it points to
 _MOST_SAMPLES = 8
 _LEAST_TILE = 16
-
-
-class _Entry(NamedTuple):
-    kind: int
-    length: int
-    value: bytes | memoryview
-
-
-class _Directory(NamedTuple):
-    order: str
-    entries: dict[int, _Entry]
-
-    def numbers(self, tag: int, default: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the integers of a tag."""
-        entry = self.entries.get(tag)
-        if entry is None:
-            return default
-        if entry.kind not in _WHOLE:
-            raise ValueError(f"tag {tag} is of type {entry.kind}")
-        return struct.unpack(f"{self.order}{entry.length}{_WHOLE[entry.kind]}", entry.value)
-
-    def number(self, tag: int, default: int) -> int:
-        """Return the integer of a tag that holds only one."""
-        found = self.numbers(tag, (default,))
-        if len(found) != 1:
-            raise ValueError(f"tag {tag} has {len(found)} values, not 1")
-        return found[0]
-
-    def has(self, tag: int, default: tuple[float, ...]) -> bool:
-        """Return True if the fractions of a tag are those that it has by default, or if there is no such tag."""
-        entry = self.entries.get(tag)
-        if entry is None:
-            return True
-        if entry.kind != 5 or entry.length != len(default):
-            raise ValueError(f"tag {tag} is of type {entry.kind} and has {entry.length} values")
-        pairs = struct.iter_unpack(f"{self.order}2I", entry.value)
-        return all(b and abs(a - b * usual) <= 1e-3 * b for (a, b), usual in zip(pairs, default, strict=True))
 
 
 def tiff_contents(data: bytes) -> PillowHeader:
@@ -122,13 +92,13 @@ def tiff_contents(data: bytes) -> PillowHeader:
     height, width = directory.number(_HEIGHT, 0), directory.number(_WIDTH, 0)
     for tag in _SINGLE & directory.entries.keys():
         directory.number(tag, 0)
-    if _DIRECTORIES in directory.entries and directory.number(_KIND, 0) & 1:
+    if SUBDIRECTORIES in directory.entries and directory.number(_KIND, 0) & 1:
         raise RefusedError("its first image is a reduced copy of another one; raw photos are not supported")
     bits = _checked_bits(directory)
     blocks = _checked_blocks(directory, len(data), height, width, bits)
     rows = _rows(directory, width, bits, blocks)
     orientation = directory.entries.get(_ORIENTATION)
-    turn = directory.number(_ORIENTATION, 1) if orientation and orientation.kind in _WHOLE else 1
+    turn = directory.number(_ORIENTATION, 1) if orientation and orientation.kind in WHOLE else 1
     channels = directory.number(_SAMPLES, 1)
     if directory.number(_PHOTOMETRIC, 0) == _PALETTE:
         channels += 2
@@ -143,34 +113,17 @@ def tiff_profile(data: bytes) -> bytes | None:
     return None if entry is None else bytes(entry.value)
 
 
-def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ)) -> _Directory:
-    order = "<" if data[:2] == b"II" else ">"
-    (magic,) = struct.unpack_from(order + "H", data, 2)
-    big = magic == 43
-    (at,) = struct.unpack_from(order + ("Q" if big else "I"), data, 8 if big else 4)
-    (count,) = struct.unpack_from(order + ("Q" if big else "H"), data, at)
-    at += 8 if big else 2
-    entries: dict[int, _Entry] = {}
+def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ)) -> Directory:
     view = memoryview(data)
-    step, inline, pointer = (20, 8, "Q") if big else (12, 4, "I")
-    if count * step > len(data):
-        raise ValueError(f"the directory has {count} tags")
-    for start in range(at, at + count * step, step):
-        tag, kind, values = struct.unpack_from(order + "HH" + pointer, data, start)
-        if tag not in wanted or tag in entries or kind not in _SIZES:
-            continue
-        size, place = values * _SIZES[kind], start + step - inline
-        if size > inline:
-            (place,) = struct.unpack_from(order + pointer, data, place)
-        if place + size > len(data) or values == 0:
-            if tag in _UNUSUAL:
-                continue
-            raise ValueError(f"tag {tag} has {values} values at byte {place}, outside the file")
-        entries[tag] = _Entry(kind, values, view[place : place + size])
-    return _Directory(order, entries)
+
+    def read(offset: int, size: int) -> memoryview:
+        return view[offset : offset + size]
+
+    form = form_of(read)
+    return with_values(read, form, tags_at(read, len(data), form, form.first, wanted, _UNUSUAL)[0])
 
 
-def _checked_bits(directory: _Directory) -> int:
+def _checked_bits(directory: Directory) -> int:
     """Return the bits of every sample; refuse numbers of samples and values that no decoder here takes."""
     samples, bits = directory.number(_SAMPLES, 1), directory.numbers(_BITS, (1,))
     if not 1 <= samples <= _MOST_SAMPLES or len(bits) > _MOST_SAMPLES:
@@ -207,7 +160,7 @@ class Rows(NamedTuple):
     planes: int
 
 
-def _rows(directory: _Directory, width: int, bits: int, blocks: "_Blocks") -> Rows | None:
+def _rows(directory: Directory, width: int, bits: int, blocks: "_Blocks") -> Rows | None:
     """Return the layout of a file whose bytes are to be unpacked; None for Pillow's; refuse all others."""
     photometric, samples = directory.number(_PHOTOMETRIC, 0), directory.number(_SAMPLES, 1)
     compression, predictor = directory.number(_COMPRESSION, _RAW), directory.number(_PREDICTOR, 1)
@@ -247,7 +200,7 @@ def _rows(directory: _Directory, width: int, bits: int, blocks: "_Blocks") -> Ro
     )  # fmt: skip
 
 
-def _check_coded(directory: _Directory, compression: int, photometric: int, what: str, *, is_planar: bool) -> None:
+def _check_coded(directory: Directory, compression: int, photometric: int, what: str, *, is_planar: bool) -> None:
     """Refuse layouts of JPEG and fax compression that are not known to be decoded right."""
     samples, bits = directory.number(_SAMPLES, 1), directory.numbers(_BITS, (1,))[0]
     if (photometric, samples, bits) not in _CODED.get(compression, ()) or is_planar:
@@ -256,7 +209,7 @@ def _check_coded(directory: _Directory, compression: int, photometric: int, what
 
 
 def _check_colors(
-    directory: _Directory, photometric: int, bits: int, extra: Sequence[int], what: str, *, is_planar: bool
+    directory: Directory, photometric: int, bits: int, extra: Sequence[int], what: str, *, is_planar: bool
 ) -> None:
     """Refuse palettes, CMYK, YCbCr and L*a*b* in layouts that are not known to be decoded right."""
     if bits not in _DEPTHS.get(photometric, ()) or extra or is_planar:
@@ -284,7 +237,7 @@ class _Blocks(NamedTuple):
     is_tiled: bool
 
 
-def _checked_blocks(directory: _Directory, end: int, height: int, width: int, bits: int) -> _Blocks:
+def _checked_blocks(directory: Directory, end: int, height: int, width: int, bits: int) -> _Blocks:
     """Return strips or tiles; refuse those that do not fit the image, or that extend past the end of the file."""
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
@@ -311,16 +264,16 @@ def _checked_blocks(directory: _Directory, end: int, height: int, width: int, bi
 # -- the file passed to Pillow -----------------------------------------------------------------------------------------
 
 
-def _parts(directory: _Directory, data: bytes) -> Iterator[bytes | memoryview]:
+def _parts(directory: Directory, data: bytes) -> Iterator[bytes | memoryview]:
     """Yield a file with the directory; if strips are compressed, with all bytes of the original, for libtiff."""
     entries = {tag: _wide(directory, tag, entry) for tag, entry in directory.entries.items() if tag in _KEPT}
-    at = _HEAD if directory.number(_COMPRESSION, _RAW) == _RAW else len(data)
+    at = HEAD if directory.number(_COMPRESSION, _RAW) == _RAW else len(data)
     yield (b"II" if directory.order == "<" else b"MM") + struct.pack(directory.order + "HI", 42, at)
-    yield memoryview(data)[_HEAD:at]
-    yield _written(directory, entries, at)
+    yield memoryview(data)[HEAD:at]
+    yield written(directory.order, entries, at)
 
 
-def _planes(directory: _Directory, data: bytes, rows: Rows, blocks: _Blocks) -> Iterator[bytes | memoryview]:
+def _planes(directory: Directory, data: bytes, rows: Rows, blocks: _Blocks) -> Iterator[bytes | memoryview]:
     """Yield a file for each plane, whose bytes are gray pixels."""
     order, each = directory.order, len(blocks.offsets) // blocks.planes
     scale = rows.samples // blocks.planes * rows.bits
@@ -334,11 +287,8 @@ def _planes(directory: _Directory, data: bytes, rows: Rows, blocks: _Blocks) -> 
         for tag, values in zip(places, (blocks.offsets, blocks.counts), strict=True):
             numbers[tag] = values[plane * each : (plane + 1) * each]
         entries = {tag: _wide(directory, tag, directory.entries[tag]) for tag in kept}
-        entries |= {
-            tag: _Entry(_LONG, len(values), struct.pack(f"{order}{len(values)}I", *values))
-            for tag, values in numbers.items()
-        }
-        yield b"".join(_parts(_Directory(order, entries), data))
+        entries |= {tag: integers(order, *values) for tag, values in numbers.items()}
+        yield b"".join(_parts(Directory(order, entries), data))
 
 
 def pixels_of_rows(rows: Rows, planes: Sequence[NDArray[np.uint8]], *, is_scaled: bool = True) -> NDArray[Any]:
@@ -386,28 +336,11 @@ def _samples(rows: Rows, plane: NDArray[np.uint8]) -> NDArray[Any]:
     return values
 
 
-def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
+def _wide(directory: Directory, tag: int, entry: Entry) -> Entry:
     """Convert the 64-bit integers of BigTIFF to 32 bits; Pillow receives a classic TIFF file."""
-    if entry.kind != 16:
+    if entry.kind not in (16, 18):
         return entry
     numbers = directory.numbers(tag)
     if max(numbers) >= 1 << 32:
         raise ValueError(f"tag {tag} is {max(numbers)}")
-    return _Entry(_LONG, entry.length, struct.pack(f"{directory.order}{len(numbers)}I", *numbers))
-
-
-def _written(directory: _Directory, entries: dict[int, _Entry], at: int) -> bytes:
-    """Return a directory for byte ``at`` of a file, followed by the values that do not fit into it."""
-    order = directory.order
-    table = struct.pack(order + "H", len(entries))
-    values_at = at + len(table) + len(entries) * 12 + 4
-    values = b""
-    for tag, entry in sorted(entries.items()):
-        value = bytes(entry.value)
-        if len(value) > 4:
-            place = struct.pack(order + "I", values_at + len(values))
-            values += value + bytes(len(value) & 1)
-        else:
-            place = value.ljust(4, b"\0")
-        table += struct.pack(order + "HHI", tag, entry.kind, entry.length) + place
-    return table + bytes(4) + values
+    return integers(directory.order, *numbers)

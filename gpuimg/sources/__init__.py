@@ -21,6 +21,7 @@ from .stream import *
 from .stream import Stream as Stream
 from .tar import *
 from .tfrecord import *
+from .tiles import *
 
 if not _typing.TYPE_CHECKING:
     __all__ = _public_names(globals())

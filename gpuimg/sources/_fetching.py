@@ -14,7 +14,7 @@ from .._threads.helpers import each_side_by_side
 from ._remote import UNKNOWN, RemoteFile, Storage
 
 _AT_ONCE = 4  # concurrent requests per reader thread
-_GAP = 64 << 10  # bytes; parts closer than this are read with one request, gap included
+GAP = 64 << 10  # bytes; parts closer than this are usually read with one request, gap included
 _LONGEST_RUN = 8 << 20  # bytes read with one request
 
 
@@ -52,12 +52,13 @@ class RemoteReader(io.RawIOBase):
 
 
 class RemoteSpan(NamedTuple):
-    """A part of a remote file of known size, read block by block."""
+    """A part of a remote file of known size, read block by block, with other parts at most ``gap`` bytes from it."""
 
     opened: Callable[[int], RemoteFile]  # by number
     file: int
     offset: int
     size: int
+    gap: int
 
     def read(self) -> bytes:
         """Return exactly ``size`` bytes."""
@@ -125,7 +126,7 @@ def _runs(places: Sequence[Any], max_bytes: int) -> list[list[tuple[int, RemoteS
     for k, span in sorted(spans, key=lambda one: (one[1].file, one[1].offset)):
         end = span.offset + span.size
         first = runs[-1][0][1] if runs else span
-        near = span.offset <= stop + _GAP and end <= first.offset + _LONGEST_RUN
+        near = span.offset <= stop + span.gap and end <= first.offset + _LONGEST_RUN
         if runs and span.file == first.file and near:
             runs[-1].append((k, span))
             stop = max(stop, end)

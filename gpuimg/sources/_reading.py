@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from .._io.open_file import OpenFile, Span, open_regular, read_at
-from ._fetching import RemoteReader, RemoteSpan
+from ._fetching import GAP, RemoteReader, RemoteSpan
 from ._remote import Remote, RemoteFile, Status, Storage, is_url
 
 T = TypeVar("T")
@@ -26,6 +26,10 @@ OPEN_FILES = 64  # open files per source; the usual limit of a process is 1024
 # Opening is tried again if the process has no descriptor left, until other readers close theirs.
 _TRIES = 20
 _WAIT_S = 0.005
+
+# Reading of directories:
+_PAGE = 16 << 10  # bytes
+_PAGES = 16  # cached
 
 # Building the index of remote files:
 _SCAN_BYTES = 4 << 20  # bytes per request
@@ -39,18 +43,18 @@ class OpenFiles:
     an error.
     """
 
-    def __init__(self, paths: Sequence[str], remote: Remote | None = None) -> None:
-        self.paths = tuple(paths)
+    def __init__(self, paths: Sequence[str], remote: Remote | None = None, gap: int = GAP) -> None:
+        self.paths, self.gap = tuple(paths), gap
         self.scarce = False  # the process ran out of descriptors: a thread should hold one at a time
         self.storage = Storage(remote) if any(map(is_url, self.paths)) else None
         self._known: dict[int, Status] = {}
         self._opened = self._opener()
 
-    def __getstate__(self) -> tuple[tuple[str, ...], Storage | None, dict[int, Status]]:
-        return self.paths, self.storage, dict(self._known)
+    def __getstate__(self) -> tuple[tuple[str, ...], int, Storage | None, dict[int, Status]]:
+        return self.paths, self.gap, self.storage, dict(self._known)
 
-    def __setstate__(self, state: tuple[tuple[str, ...], Storage | None, dict[int, Status]]) -> None:
-        self.paths, self.storage, self._known = state
+    def __setstate__(self, state: tuple[tuple[str, ...], int, Storage | None, dict[int, Status]]) -> None:
+        self.paths, self.gap, self.storage, self._known = state
         self.scarce = False
         self._opened = self._opener()
 
@@ -61,7 +65,7 @@ class OpenFiles:
     def span(self, file: int, offset: Any, size: Any) -> Span | RemoteSpan:
         """Return a part of a file, to be read later; raise OSError if the file cannot be opened."""
         if self.storage is not None and is_url(self.paths[file]):
-            return RemoteSpan(self.remote, file, int(offset), int(size))
+            return RemoteSpan(self.remote, file, int(offset), int(size), self.gap)
         return Span(self._open(file), int(offset), int(size))
 
     def exists(self, file: int) -> bool:
@@ -144,6 +148,34 @@ class OpenFiles:
                     yield Scan(opened, os.fstat(number).st_size, partial(read_at, number), given)
             else:
                 yield Scan(given, self.remote(file).status.size, partial(_sought, given), given)
+
+    def looked_into(self, look: "Callable[[int, int, Callable[[int, int], bytes]], T]") -> Iterator[T]:
+        """Yield the result of ``look`` for each file, in order: given its number, its size and a function to read it.
+
+        For files of which few parts are read: at most ``_PAGE`` bytes more around each.
+        """
+
+        def one(file: int) -> T:
+            with naming(self.paths[file]):
+                return look(file, *self.pages(file))
+
+        return self._of_each(one)
+
+    def pages(self, file: int) -> tuple[int, Callable[[int, int], bytes]]:
+        """Return the size of a file and a function that reads up to (offset, size) bytes of it, and caches pages."""
+        is_remote = self.storage is not None and is_url(self.paths[file])
+        end = self.remote(file).status.size if is_remote else self._status(file)[0]
+
+        def read(offset: int, size: int) -> bytes:
+            return self.span(file, offset, max(min(size, end - offset), 0)).read()
+
+        page = lru_cache(_PAGES)(lambda number: read(number * _PAGE, _PAGE))
+
+        def read_some(offset: int, size: int) -> bytes:
+            number, start = divmod(offset, _PAGE)
+            return page(number)[start : start + size] if start + size <= _PAGE else read(offset, size)
+
+        return end, read_some
 
     def scanned(self, scan: "Callable[[Scan], T]") -> Iterator[T]:
         """Yield the result of ``scan`` for each file, in order."""

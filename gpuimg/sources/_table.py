@@ -136,10 +136,7 @@ class FileTable(Table):
 
     def _read_within(self, i: int, max_bytes: int) -> tuple[Any, Any]:
         """Return file bytes and label of sample ``i``; each of its places has a limit of ``max_bytes``."""
-        places = self._places(i)
-        found = fetched(places, max_bytes) if self._is_remote else [None] * len(places)
-        contents = [_content(place, one, max_bytes) for place, one in zip(places, found, strict=True)]
-        return self._sample(i, contents)
+        return self._sample(i, contents_of(self._places(i), max_bytes, is_remote=self._is_remote))
 
     @property
     def is_plain(self) -> bool:
@@ -213,6 +210,12 @@ class Parts(FileTable):
     def _places(self, i: int) -> Sequence[Place]:
         shard = 0 if self._shard is None else int(self._shard[i])
         return [self._files.span(shard, self._offset[i], self._size[i])]
+
+
+def contents_of(places: Sequence[Any], max_bytes: int, *, is_remote: bool) -> list[bytes]:
+    """Return the bytes of places, remote ones with concurrent requests."""
+    found = fetched(places, max_bytes) if is_remote else [None] * len(places)
+    return [_content(place, one, max_bytes) for place, one in zip(places, found, strict=True)]
 
 
 def _content(place: Any, found: Any, max_bytes: int) -> bytes:

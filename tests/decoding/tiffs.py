@@ -10,34 +10,67 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-SHORT, LONG, RATIONAL = 3, 4, 5
-_LETTERS = {SHORT: "H", LONG: "I", RATIONAL: "I"}
+SHORT, LONG, RATIONAL, LONG8 = 3, 4, 5, 16
+_LETTERS = {SHORT: "H", LONG: "I", RATIONAL: "I", LONG8: "Q"}
+_PLACES = {324, 325, 330}
 _IN_HALVES = {258, 262, 274, 277, 284, 317, 320, 338, 339, 530}  # tags of 16-bit values
 
 
 def tiff(
-    blocks: Sequence[bytes], tags: dict[int, int | Sequence[int]], *, order: str = "<", big: bool = False,
-    tiled: bool = False,
-) -> bytes:  # fmt: skip
+    blocks: Sequence[bytes], tags: dict[int, Any], *, order: str = "<", big: bool = False, tiled: bool = False
+) -> bytes:
     """A file of these strips or tiles, already packed, with these tags."""
+    return pages([(blocks, tags)], order=order, big=big, tiled=tiled)
+
+
+def pages(
+    images: Sequence[tuple[Sequence[bytes], dict[int, Any]]], *, order: str = "<", big: bool = False,
+    tiled: bool = False, inner: bool = False,
+) -> bytes:  # fmt: skip
+    """A file of several images, each with its blocks and tags; ``inner``: all but the first are parts of it.
+
+    Values of tags are integers, fractions, texts, or bytes of no type. Blocks of no bytes are not stored.
+    """
     head, word = (16, "Q") if big else (8, "I")
-    places = np.cumsum([head, *map(len, blocks)]).tolist()
-    offsets, counts = (324, 325) if tiled else (273, 279)
-    tags = {**tags, offsets: places[:-1], counts: [len(block) for block in blocks]}
-    table, values, inline = b"", b"", 8 if big else 4
-    at = places[-1] + (8 if big else 2) + len(tags) * (20 if big else 12) + inline
+    mark = (b"II" if order == "<" else b"MM") + struct.pack(order + ("HHH" if big else "H"), *((43, 8, 0) if big else (42,)))
+    body, tables = b"", []
+    for blocks, tags in images:
+        sizes = [len(block) for block in blocks]
+        places = (head + len(body) + np.cumsum([0, *sizes])[:-1]).tolist()
+        offsets, counts = (324, 325) if tiled else (273, 279)
+        tables.append({**tags, offsets: [place * (size > 0) for place, size in zip(places, sizes, strict=True)], counts: sizes})
+        body += b"".join(blocks)
+    at = head + len(body)
+    first, starts = b"", []
+    for k in reversed(range(len(tables))):  # those that others refer to first
+        tags = tables[k] | ({330: starts[::-1]} if inner and k == 0 and starts else {})
+        following = starts[-1] if starts and not inner else 0
+        values, directory = _directory(tags, at, following, order=order, big=big)
+        starts.append(at)
+        first += directory + values
+        at += len(directory) + len(values)
+    return mark + struct.pack(order + word, starts[-1]) + body + first
+
+
+def _directory(tags: dict[int, Any], at: int, following: int, *, order: str, big: bool) -> tuple[bytes, bytes]:
+    """The values that do not fit into a directory at this byte, and the directory."""
+    word, inline = ("Q", 8) if big else ("I", 4)
+    table, values = b"", b""
+    at += (8 if big else 2) + len(tags) * (20 if big else 12) + inline
     for tag, given in sorted(tags.items()):
-        numbers = [given] if isinstance(given, int) else list(given)
-        kind = SHORT if tag in _IN_HALVES else LONG if isinstance(numbers[0], int) else RATIONAL
-        whole = numbers if kind != RATIONAL else [k for one in numbers for k in (round(one * 10**6), 10**6)]
-        value = struct.pack(f"{order}{len(whole)}{_LETTERS[kind]}", *whole)
+        if isinstance(given, (bytes, str)):
+            kind, value = (7, given) if isinstance(given, bytes) else (2, given.encode() + b"\0")
+            count = len(value)
+        else:
+            numbers = [given] if isinstance(given, int) else list(given)
+            kind = SHORT if tag in _IN_HALVES else LONG if isinstance(numbers[0], int) else RATIONAL
+            kind = LONG8 if big and tag in _PLACES else kind
+            whole = numbers if kind != RATIONAL else [k for one in numbers for k in (round(one * 10**6), 10**6)]
+            value, count = struct.pack(f"{order}{len(whole)}{_LETTERS[kind]}", *whole), len(numbers)
         if len(value) > inline:
             value, values = struct.pack(order + word, at + len(values)), values + value
-        table += struct.pack(order + "HH" + word, tag, kind, len(numbers)) + value.ljust(inline, b"\0")
-    mark = b"II" if order == "<" else b"MM"
-    first = struct.pack(order + ("HHHQ" if big else "HI"), *((43, 8, 0) if big else (42,)), places[-1])
-    count = struct.pack(order + ("Q" if big else "H"), len(tags))
-    return mark + first + b"".join(blocks) + count + table + bytes(inline) + values
+        table += struct.pack(order + "HH" + word, tag, kind, count) + value.ljust(inline, b"\0")
+    return values, struct.pack(order + ("Q" if big else "H"), len(tags)) + table + struct.pack(order + word, following)
 
 
 def of_array(
