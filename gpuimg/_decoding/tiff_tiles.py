@@ -75,9 +75,14 @@ class Grid(NamedTuple):
     tags: dict[int, Tag]
 
     @property
+    def columns(self) -> int:
+        """Columns of tiles."""
+        return -(-self.width // self.tile_width)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of tiles."""
-        return -(-self.height // self.tile_height), -(-self.width // self.tile_width)
+        return -(-self.height // self.tile_height), self.columns
 
 
 class Pyramid(NamedTuple):
@@ -212,31 +217,43 @@ def _maker(directory: Directory, grid: Grid) -> Callable[[bytes], bytes]:
     return _OfOthers(head, HEAD + 2 + 12 * sorted(entries).index(_COUNTS) + 8, order)
 
 
-class _OfJpegs(NamedTuple):
+class _OfJpegs:
     """Makes JPEG files."""
 
-    size: tuple[int, int]
-    samples: int
-    head: bytes  # start, color space and tables
+    def __init__(self, size: tuple[int, int], samples: int, head: bytes) -> None:
+        self._size, self._samples, self._head = size, samples, head
+        self._usual = b"\0", b""  # what came before the scan of the last tile, and what replaces it
 
     def __call__(self, tile: bytes) -> bytes:
+        before, head = self._usual
+        if not tile.startswith(before):  # those of one writer begin alike
+            before, head = self._usual = self._replaced(tile)
+        return head + tile[len(before) :]
+
+    def _replaced(self, tile: bytes) -> tuple[bytes, bytes]:
+        """Return what precedes the data of a tile's scan, and what precedes them in its file."""
         if tile[:2] != _START:
             raise ValueError(f"not a JPEG (starts with {tile[:4]!r})")
-        parts, frame = [self.head], None
-        for marker, segment in _segments(tile, 2):
+        parts, frame, end = [self._head], None, 0
+        for marker, segment, stop in _segments(tile, 2):
+            end = stop
             if marker in _FRAMES:
                 height, width, samples = struct.unpack(">HHB", segment[5:10].ljust(5, b"\0"))
                 frame = height, width, samples
-                if frame != (*self.size, self.samples):
+                if frame != (*self._size, self._samples):
                     raise ValueError(
-                        f"its JPEG has {samples} components of {height} x {width}, but its directory {self.samples} of "
-                        f"{self.size[0]} x {self.size[1]}"
+                        f"its JPEG has {samples} components of {height} x {width}, but its directory {self._samples} "
+                        f"of {self._size[0]} x {self._size[1]}"
                     )
-            if marker == _SCAN and frame is None:
-                raise ValueError("its JPEG has no frame header")
             if marker not in _DROPPED:
                 parts.append(segment)
-        return b"".join(parts)
+            if marker == _SCAN:
+                break
+        else:
+            raise ValueError("its JPEG has no scan")
+        if frame is None:
+            raise ValueError("its JPEG has no frame header")
+        return tile[:end], b"".join(parts)
 
 
 class _Checked(NamedTuple):
@@ -278,30 +295,27 @@ def _jpeg_head(photometric: int, tables: bytes) -> bytes:
     if tables:
         if tables[:2] != _START or tables[-2:] != _END:
             raise ValueError("its JPEG tables have no start or no end")
-        for marker, segment in _segments(tables[:-2], 2):
+        for marker, segment, _ in _segments(tables[:-2], 2):
             if marker in _FRAMES or marker == _SCAN:
                 raise ValueError("its JPEG tables hold an image")
             kept += segment if marker not in _DROPPED else b""
     return _START + _ADOBE.get(photometric, b"") + kept
 
 
-def _segments(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    """Yield marker and bytes of each segment; the last one has the scan and all that follows it."""
+def _segments(data: bytes, at: int) -> Iterator[tuple[int, bytes, int]]:
+    """Yield marker, bytes and end of each segment, up to the header of a scan or the end."""
     for _ in range(_MOST_SEGMENTS):
         if at >= len(data):
             return
-        while data[at : at + 2] == b"\xff\xff" and len(data) > at + 2:  # fill bytes
+        if data[at : at + 2] == b"\xff\xff":  # a fill byte
             at += 1
-        if data[at] != 0xFF or len(data) < at + 4:
+            continue
+        stop = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if data[at] != 0xFF or not at + 4 <= stop <= len(data):
             raise ValueError("its JPEG segments do not follow each other")
-        marker, stop = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-        if stop > len(data) or stop < at + 4:
-            raise ValueError("a JPEG segment of it is cut off")
-        yield marker, data[at:] if marker == _SCAN else data[at:stop]
-        if marker == _SCAN:
-            return
+        yield data[at + 1], data[at:stop], stop
         at = stop
-    raise ValueError(f"over {_MOST_SEGMENTS} JPEG segments")
+    raise ValueError(f"over {_MOST_SEGMENTS} JPEG segments and fill bytes")
 
 
 def _jp2_head(height: int, width: int, samples: int, bits: int) -> bytes:

@@ -110,19 +110,21 @@ class Tiles(FileTable):
     def __len__(self) -> int:
         return self._ends[-1]
 
-    def _where(self, i: int) -> tuple[int, int, int]:
-        """Return the slide of a tile, and its row and column."""
-        slide = bisect_right(self._ends, i)
-        tile = int(self._chosen[slide][i - self._ends[slide]])  # from the end
-        return slide, *divmod(tile, self._grid(slide).shape[1])
-
-    def _grid(self, slide: int) -> Grid:
-        return self.slides[slide]._pyramid.grids[self._levels[slide]]
+    def _where(self, i: int) -> tuple[int, int, Grid, Stored]:
+        """Return the slide of tile ``i``, its number there, and how its level is stored."""
+        number = bisect_right(self._ends, i)
+        slide, level = self.slides[number], self._levels[number]
+        return (
+            number,
+            int(self._chosen[number][i - self._ends[number]]),
+            slide._pyramid.grids[level],
+            slide._tiles(level),
+        )
 
     def label(self, i: int) -> NDArray[np.int64]:
         """Return the label of tile ``i``, which is known without its file."""
-        slide, row, column = self._where(i)
-        grid = self._grid(slide)
+        slide, tile, grid, _ = self._where(i)
+        row, column = divmod(tile, grid.columns)
         y, x = row * grid.tile_height, column * grid.tile_width
         if not self._has_edges:
             return np.array((slide, y, x))
@@ -133,14 +135,11 @@ class Tiles(FileTable):
         return self._files.paths[slide], f"tile at {y}, {x} of level {self._levels[slide]}"
 
     def _places(self, i: int) -> Sequence[Place]:
-        slide, row, column = self._where(i)
-        offsets, sizes, *_ = self.slides[slide]._tiles(self._levels[slide])
-        tile = row * self._grid(slide).shape[1] + column
-        return [self._files.span(slide, offsets[tile], sizes[tile])]
+        slide, tile, _, stored = self._where(i)
+        return [self._files.span(slide, stored.offsets[tile], stored.sizes[tile])]
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        slide = bisect_right(self._ends, i)
-        return self.slides[slide]._tiles(self._levels[slide]).file_of(bytes(contents[0])), self.label(i)
+        return self._where(i)[3].file_of(bytes(contents[0])), self.label(i)
 
 
 def tiles(
@@ -333,12 +332,12 @@ def read_region(
         (row, column)
         for row in range(max(y, 0) // grid.tile_height, -(-bottom // grid.tile_height))
         for column in range(max(x, 0) // grid.tile_width, -(-right // grid.tile_width))
-        if sizes[row * grid.shape[1] + column]
+        if sizes[row * grid.columns + column]
     ]
     options, runtime = DecodeOptions(depth="native" if is_deep else "uint8"), runtime_for("cpu")
     for start in range(0, len(touched), _AT_ONCE):
         some = touched[start : start + _AT_ONCE]
-        numbers = [row * grid.shape[1] + column for row, column in some]
+        numbers = [row * grid.columns + column for row, column in some]
         spans = [slide._files.span(slide._number, offsets[k], sizes[k]) for k in numbers]
         data = [file_of(one) for one in contents_of(spans, MAX_BYTES, is_remote=slide._files.storage is not None)]
         names = [f"{slide.path}: tile at {row * grid.tile_height}, {column * grid.tile_width}" for row, column in some]

@@ -38,7 +38,7 @@ def pages(
         sizes = [len(block) for block in blocks]
         places = (head + len(body) + np.cumsum([0, *sizes])[:-1]).tolist()
         offsets, counts = (324, 325) if tiled else (273, 279)
-        tables.append({**tags, offsets: [place * (size > 0) for place, size in zip(places, sizes, strict=True)], counts: sizes})
+        tables.append({offsets: [place * (size > 0) for place, size in zip(places, sizes, strict=True)], counts: sizes} | tags)
         body += b"".join(blocks)
     at = head + len(body)
     first, starts = b"", []
