@@ -43,6 +43,7 @@ PARTS = {
     "decode": "bench.formats decode",
     "exact": "bench.exact",
     "encode": "bench.encode",
+    "tiles": "bench.tiles",
     "vlm": "bench.models",
     "draft": "bench.less_decoding draft",
     "prepare": "bench.less_decoding prepare",
@@ -52,7 +53,7 @@ PARTS = {
     "video": "bench.video",
     "compiling": "bench.compiling",
 }
-_ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
+_ONE_THREAD = {"progressive", "png", "vlm", "load", "exact", "tiles"}
 
 
 def compiled() -> dict[str, str]:

@@ -256,6 +256,19 @@ def encode() -> str:
     return _table(["JPEGs of 500x375, µs on one thread", "gpuimg", *_ENCODERS.values()], rows)
 
 
+def tiles() -> str:
+    names = {"gpuimg": "gpuimg", "tifffile": "tifffile", "simplejpeg": "simplejpeg", "openslide": "OpenSlide"}
+    found = result("tiles")
+    rows = [
+        [f"µs for a tile of {row['side']} x {row['side']}", f"**{row['microseconds']['gpuimg']:,.0f}**",
+         *(f"{row['microseconds'][key]:,.0f}; {row['over_gpuimg'][key][0]:.2f}" for key in list(names)[1:])]
+        for row in found["rows"]
+    ]  # fmt: skip
+    opened = found["milliseconds_to_open"]
+    rows.append(["ms to open a slide", *(f"{opened[key]:.1f}" if key in opened else "-" for key in names)])
+    return _table(["one thread", *names.values()], rows)
+
+
 _DECODERS = {
     "gpuimg": "gpuimg", "gpuimg, batches": "gpuimg, batches", "simplejpeg": "simplejpeg", "opencv": "OpenCV",
     "torchvision": "torchvision", "pillow": "Pillow",

@@ -33,6 +33,8 @@
     Results of :func:`gpuimg.mixup` and :func:`gpuimg.cutmix`, :func:`gpuimg.mosaic`, and :func:`gpuimg.copy_paste`.
 ``PrepareReport``, ``TrainRate``
     Results of :func:`gpuimg.prepare`.
+``Slide``, ``Level``
+    A slide of :func:`gpuimg.tiles`, and one of its levels.
 """
 
 import typing as _typing
@@ -49,6 +51,8 @@ from ._random.mixing import Mix as Mix
 from ._random.mosaic import Mosaic as Mosaic
 from ._video.index import VideoInfo as VideoInfo
 from .errors import Failure as Failure
+from .sources.tiles import Level as Level
+from .sources.tiles import Slide as Slide
 
 if not _typing.TYPE_CHECKING:
     __all__ = _public_names(globals())

@@ -74,6 +74,7 @@ class PillowHeader(NamedTuple):
     depth: int = 8  # bits per value in the file
     codec: str = ""
     layout: Any = None  # of a TIFF file whose bytes are unpacked, or a GIF image on a larger screen
+    is_common: bool = False  # of a kind that all decoders read in the same way, nvImageCodec's too
 
 
 class RefusedError(ValueError):

@@ -53,7 +53,10 @@ def jpeg2k_contents(data: bytes) -> PillowHeader:
         elif marker == _COC:  # of one component, whose number comes first
             worst = max(worst, _cost(body[2:], height * width, bool(body[1] & 1)))
     check_memory(count * (worst + _WAVELET_PLANE * height * width), height, width, "small code blocks or precincts")
-    return PillowHeader(height, width, count + 2 * header.has_palette, parts, depth=bits)
+    usual = {1: (None, _GRAY), 3: (None, _SRGB)}.get(count, ())
+    is_common = header.colors in usual and not (header.channels or header.has_palette) and bits in (8, 16)
+    is_common = is_common and parts == [data] and (x0, y0, tile_x, tile_y) == (0, 0, 0, 0)
+    return PillowHeader(height, width, count + 2 * header.has_palette, parts, depth=bits, is_common=is_common)
 
 
 def _checked_bits(data: bytes, start: int, count: int) -> int:

@@ -1,10 +1,10 @@
-"""nvImageCodec, which decodes JPEGs on GPUs. Only this module imports it."""
+"""nvImageCodec, which decodes JPEG, JPEG 2000 and TIFF files on GPUs. Only this module imports it."""
 
 import ctypes
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,15 +59,15 @@ def _leave_out_extensions(stack: ExitStack) -> None:
     stack.callback(os.environ.pop, _FOLDER, None)
 
 
-@lru_cache(maxsize=2)
-def decode_params(color: str) -> Any:
-    """Return parameters for decoding to ``"rgb"`` or ``"gray"`` pixels as stored.
+@lru_cache(maxsize=4)
+def decode_params(color: str, *, deep: bool = False) -> Any:
+    """Return parameters for decoding to ``"rgb"`` or ``"gray"`` pixels as stored, of 16 bits if ``deep``.
 
     The runtime applies the orientation, which it reads in the same way for every decoder.
     """
     nvimgcodec = library()
     spec = nvimgcodec.ColorSpec.GRAY if color == "gray" else nvimgcodec.ColorSpec.SRGB
-    return nvimgcodec.DecodeParams(apply_exif_orientation=False, color_spec=spec)
+    return nvimgcodec.DecodeParams(apply_exif_orientation=False, allow_any_depth=deep, color_spec=spec)
 
 
 # Fraction of the files for the hardware engine; the rest goes to CUDA kernels with Huffman decoding on the CPU.
@@ -118,8 +118,8 @@ def options(threads: int, *, as_batch: bool) -> str:
 
 def gpu_decoder(
     device_id: int, capability: tuple[int, int], threads: int, set_device: Callable[[], object]
-) -> "GpuDecoder | None":
-    """Return a decoder of JPEGs on a GPU; None if nvImageCodec has none, for example without nvJPEG.
+) -> "GpuDecoder":
+    """Return the decoders that nvImageCodec has for a GPU, of JPEGs by nvJPEG, of others by nvJPEG2000 and nvTIFF.
 
     nvImageCodec's CPU decoders are not used: our decoder handles the rest. With several engines, images are decoded one
     by one: for a batch, nvImageCodec reports all images as decoded if the call succeeds, even those that the hardware
@@ -127,24 +127,25 @@ def gpu_decoder(
     """
     nvimgcodec = library()
     as_batch = capability in _ONE_ENGINE
-    found = []
-    for kind in (nvimgcodec.HW_GPU_ONLY, nvimgcodec.HYBRID_CPU_GPU):
+
+    def made(kind: Any) -> Any:
         try:
-            found.append(
-                nvimgcodec.Decoder(
-                    device_id=device_id,
-                    max_num_cpu_threads=threads,
-                    backends=[nvimgcodec.Backend(kind)],
-                    options=options(threads, as_batch=as_batch),
-                )
+            return nvimgcodec.Decoder(
+                device_id=device_id,
+                max_num_cpu_threads=threads,
+                backends=[nvimgcodec.Backend(kind)],
+                options=options(threads, as_batch=as_batch),
             )
         except RuntimeError:
-            found.append(None)
-    return GpuDecoder(*found, as_batch=as_batch, set_device=set_device) if any(found) else None
+            return None
+
+    others = partial(made, nvimgcodec.GPU_ONLY)
+    jpegs = made(nvimgcodec.HW_GPU_ONLY), made(nvimgcodec.HYBRID_CPU_GPU)
+    return GpuDecoder(*jpegs, others, as_batch=as_batch, set_device=set_device)
 
 
 class DeviceImage:
-    """GPU memory for an 8-bit image, as an object with the CUDA array interface.
+    """GPU memory for an image of 8 or 16 bits, as an object with the CUDA array interface.
 
     It stands for a view of an array, of which one would be created for each image. ``stream`` is the handle of the CUDA
     stream on which the memory is used.
@@ -152,61 +153,85 @@ class DeviceImage:
 
     __slots__ = ("__cuda_array_interface__",)
 
-    def __init__(self, address: int, shape: tuple[int, int, int], stream: int) -> None:
+    def __init__(self, address: int, shape: tuple[int, int, int], stream: int, typestr: str = "|u1") -> None:
         self.__cuda_array_interface__ = {
-            "shape": shape, "typestr": "|u1", "data": (address, False), "strides": None, "stream": stream, "version": 3
+            "shape": shape, "typestr": typestr, "data": (address, False), "strides": None, "stream": stream,
+            "version": 3,
         }  # fmt: skip
 
 
 _MOST_FAILING = 16  # calls for a batch: enough to find two bad images of 256
 
 
-class GpuDecoder:
-    """Decoder of batches of JPEGs into given memory; for one thread at a time.
+#: Decoders of nvImageCodec for a file: of JPEGs the hardware engine or CUDA kernels, and that of other files.
+ENGINE, CUDA, OTHERS = range(3)
 
-    Uses two decoders of nvImageCodec with one backend each: a decoder with both backends divides each batch in
+
+class GpuDecoder:
+    """Decoder of batches of files into given memory; for one thread at a time.
+
+    Uses decoders of nvImageCodec with one backend each: a decoder with both backends for JPEGs divides each batch in
     proportion to its first one, so that an image's pixels would depend on the rest of the batch.
 
     ``engine`` uses the hardware engine, ``cuda`` CUDA kernels, for files that are not for the engine and those it
-    refuses; one of them may be None. The tests use a CPU decoder as ``cuda``, whose memory is then the host's.
-    ``as_batch`` is True if the engine fails at all images of a call when it fails at one. ``set_device`` makes the
-    decoders' GPU the calling thread's current one, which nvImageCodec takes for granted: in a thread that helps it
-    would be the first GPU.
+    refuses; ``others`` makes the decoder of all but JPEGs when it is needed. Each may be None. The tests use a CPU
+    decoder as ``cuda``, whose memory is then the host's. ``as_batch`` is True if the engine fails at all images of a
+    call when it fails at one. ``set_device`` makes the decoders' GPU the calling thread's current one, which
+    nvImageCodec takes for granted: in a thread that helps it would be the first GPU.
     """
 
     def __init__(
-        self, engine: Any, cuda: Any, *, as_batch: bool = False, set_device: Callable[[], object] = lambda: None
+        self,
+        engine: Any,
+        cuda: Any,
+        others: Callable[[], Any] = lambda: None,
+        *,
+        as_batch: bool = False,
+        set_device: Callable[[], object] = lambda: None,
     ) -> None:
-        self._decoders = engine, cuda
+        self._decoders = {ENGINE: engine, CUDA: cuda}
+        self._make_others = others
         self._as_batch = as_batch
         self._set_device = set_device
         #: Message of the last calls of a decoder that failed at all images of a batch, if there were any.
         self.error: str | None = None
 
+    @property
+    def takes_jpegs(self) -> bool:
+        """True if there is a decoder of JPEGs."""
+        return self._decoders[ENGINE] is not None or self._decoders[CUDA] is not None
+
+    @property
+    def takes_others(self) -> bool:
+        """True if there is a decoder of other files, though perhaps not of all formats."""
+        if OTHERS not in self._decoders:
+            self._decoders[OTHERS] = self._make_others()
+        return self._decoders[OTHERS] is not None
+
     def decode(
         self,
         data: Sequence[Any],
         outs: Sequence[Any],
-        hardware: Sequence[bool],
-        color: str,
+        kinds: Sequence[int],
+        params: Any,
         stream: int,
         ready: Callable[[], object] = lambda: None,
     ) -> list[bool]:
         """Decode whole files, as stored, on a CUDA stream; return True for those that were decoded.
 
-        ``outs`` are images or arrays for the pixels of each header's size, (H, W, C) uint8: memory of a failed one may
-        be partly written, but nothing outside it. ``hardware`` names those for the hardware engine. ``ready`` is called
-        before anything is written.
+        ``outs`` are images or arrays for the pixels of each header's size, (H, W, C) uint8 or uint16: memory of a
+        failed one may be partly written, but nothing outside it. ``kinds`` are the decoders of the files. ``ready`` is
+        called before anything is written.
         """
-        nvimgcodec, params = library(), decode_params(color)
+        nvimgcodec = library()
         streams = [nvimgcodec.CodeStream(one) for one in data]
         images = nvimgcodec.as_images(outs)
         ready()
         decoded = [False] * len(streams)
-        engine, cuda = self._decoders
         failing = SharedIterator(range(_MOST_FAILING))
 
-        def run(decoder: Any, chosen: list[int], as_batch: bool) -> None:
+        def run(kind: int, chosen: list[int]) -> None:
+            decoder, as_batch = self._decoders[kind], self._as_batch and kind == ENGINE
             self._set_device()
             errors: list[str] = []
 
@@ -227,15 +252,14 @@ class GpuDecoder:
             if errors and not done:
                 self.error = errors[-1]
 
-        def chosen_for(by_engine: bool) -> list[int]:
-            return [k for k, wanted in enumerate(hardware) if bool(wanted and engine is not None) == by_engine]
-
-        parts = [(engine, chosen_for(True), self._as_batch), (cuda, chosen_for(False), False)]
-        jobs = [part for part in parts if part[0] is not None and part[1]]
-        each_side_by_side(lambda job: run(*job), jobs, len(jobs))  # the two decoders
-        refused = [k for k in parts[0][1] if not decoded[k]]
-        if cuda is not None and refused:
-            run(cuda, refused, False)
+        parts = dict[int, list[int]]()
+        for k, kind in enumerate(kinds):
+            parts.setdefault(CUDA if kind == ENGINE and self._decoders[ENGINE] is None else kind, []).append(k)
+        jobs = [(kind, chosen) for kind, chosen in parts.items() if self._decoders.get(kind) is not None]
+        each_side_by_side(lambda job: run(*job), jobs, len(jobs))
+        refused = [k for k in parts.get(ENGINE, ()) if not decoded[k]]
+        if self._decoders[CUDA] is not None and refused:
+            run(CUDA, refused)
         return decoded
 
 
@@ -295,12 +319,15 @@ def decode_deep(data: Any, shape: tuple[int, int, int]) -> NDArray[np.uint16] | 
 
 
 def decoders() -> Sequence[str]:
-    """Return the names of nvImageCodec's JPEG decoders for this machine's first GPU."""
+    """Return the names of nvImageCodec's decoders for this machine's first GPU."""
     try:
         nvimgcodec = library()
     except ImportError:
         return ()
-    kinds = {"hardware engine": nvimgcodec.HW_GPU_ONLY, "CUDA": nvimgcodec.HYBRID_CPU_GPU}
+    kinds = {
+        "hardware engine": nvimgcodec.HW_GPU_ONLY, "CUDA": nvimgcodec.HYBRID_CPU_GPU,
+        "JPEG 2000 or TIFF": nvimgcodec.GPU_ONLY,
+    }  # fmt: skip
     found = []
     for name, kind in kinds.items():
         try:

@@ -3,7 +3,8 @@
 A file goes to the first decoder that takes it, and after a failure to the next:
 
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
-2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`; else
+2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`, or of JPEG 2000 and TIFF files
+   :func:`nvimgcodec_takes_other`, also those with 16-bit values; else
 3. our kernels for baseline and recoded JPEGs (:mod:`gpuimg.kernels.jpeg.segments`): :func:`assign` decides for a batch,
    and what either refuses goes to
 4. our decoders on the CPU, of baseline, progressive and recoded JPEGs, if their kind is one of ``OURS``;
@@ -11,7 +12,7 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 6. Pillow.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,21 +35,24 @@ NVIMGCODEC, KERNELS, HOST, FAILED = range(4)
 
 
 def assign(
-    records: Records, options: DecodeOptions, others: Iterable[int], failed: Iterable[int], given_up: Mask, *,
-    nvimgcodec: bool, kernels: bool, least_row: int,
+    records: Records, options: DecodeOptions, others: Mapping[int, PillowHeader], failed: Iterable[int], given_up: Mask,
+    *, nvimgcodec: bool, of_others: bool, kernels: bool, least_row: int,
 ) -> NDArray[np.int8]:  # fmt: skip
     """Return (N,): the decoder of each file of a batch on a GPU.
 
-    ``others`` are the files that only Pillow reads, ``given_up`` those that kernels have reported. ``nvimgcodec`` and
-    ``kernels`` say which decoders there are; rows of nvImageCodec's images have at least ``least_row`` bytes.
+    ``others`` are the files that only Pillow reads on the CPU, ``given_up`` those that kernels have reported.
+    ``nvimgcodec`` (of JPEGs, and ``of_others``) and ``kernels`` say which decoders there are; rows of nvImageCodec's
+    images have at least ``least_row`` bytes.
     """
     decoders = np.full(len(records), HOST, np.int8)
     if kernels:
         decoders[np.isin(records["kind"], (BASELINE, RECODED)) & ~given_up] = KERNELS
+    wide = records["width"] * options.channels >= least_row
     if nvimgcodec:
-        wide = records["width"] * options.channels >= least_row
         decoders[nvimgcodec_takes(records, options) & wide] = NVIMGCODEC
-    decoders[[*others]] = HOST
+    for i, header in others.items():
+        taken = of_others and wide[i] and nvimgcodec_takes_other(header, options)
+        decoders[i] = NVIMGCODEC if taken else HOST
     decoders[[*failed]] = FAILED
     return decoders
 
@@ -86,6 +90,12 @@ def nvimgcodec_takes(records: Records, options: DecodeOptions) -> Mask:
     if options.decoder == AUTO and options.draft is not None:
         taken &= records["kind"] != BASELINE
     return taken
+
+
+def nvimgcodec_takes_other(header: PillowHeader, options: DecodeOptions) -> bool:
+    """Return True for a file for nvImageCodec's other decoders: it has the channels and bits that are asked for."""
+    is_as_asked = (header.channels, header.depth) == (options.channels, options.bits)
+    return header.is_common and is_as_asked and options.icc == "ignore" and options.decoder != GPUIMG
 
 
 def pillow_only(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask | None:

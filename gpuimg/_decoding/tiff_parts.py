@@ -65,6 +65,8 @@ _CODED = {_JPEG: {(1, 1, 8), (_RGB, 3, 8), (_YCBCR, 3, 8), (_CMYK, 4, 8)}} | {
     kind: {(0, 1, 1), (1, 1, 1)} for kind in _FAX
 }
 _DEPTHS = {_PALETTE: (1, 2, 4, 8), _CMYK: (8, 16), _YCBCR: (8,), _LAB: (8,)}  # bits
+#: Photometric interpretation, samples, bits and compression (LZW, Deflate or none) that nvTIFF has, too.
+_COMMON = {(*kind, bits, way) for kind in ((1, 1), (_RGB, 3)) for bits in (8, 16) for way in (_RAW, 5, 8, 32946)}
 _BAND = 1 << 16  # values unpacked at a time
 _KEPT = {
     _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _OFFSETS, _SAMPLES, _ROWS, _COUNTS, _PREDICTOR,
@@ -103,8 +105,12 @@ def tiff_contents(data: bytes) -> PillowHeader:
     if directory.number(_PHOTOMETRIC, 0) == _PALETTE:
         channels += 2
     turn = turn if 1 <= turn <= 8 else 1
+    kind = directory.number(_PHOTOMETRIC, 0), channels, bits, directory.number(_COMPRESSION, _RAW)
+    is_common = kind in _COMMON and blocks.planes == 1 and turn == 1 and directory.order == "<"
+    is_common = is_common and directory.number(_FILL_ORDER, 1) == 1
     parts = _parts(directory, data) if rows is None else _planes(directory, data, rows, blocks)
-    return PillowHeader(height, width, channels, parts, turn, bits=max(bits, _SCALED), depth=bits, layout=rows)
+    depth = max(bits, _SCALED)
+    return PillowHeader(height, width, channels, parts, turn, bits=depth, depth=bits, layout=rows, is_common=is_common)
 
 
 def tiff_profile(data: bytes) -> bytes | None:

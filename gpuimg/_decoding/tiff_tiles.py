@@ -8,6 +8,7 @@ Formats: TIFF 6.0, its technical note 2 (JPEG tables), and Aperio's and Adobe's 
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ class Stored(NamedTuple):
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int64]
     bits: int
-    file_of: Callable[[bytes], bytes]  # makes a file of the bytes of a tile, or raises ValueError with the reason
+    file_of: Callable[[memoryview], bytes]  # makes a file of the bytes of a tile, or raises ValueError with the reason
 
 
 def read_pyramid(read: Read, end: int) -> Pyramid:
@@ -147,12 +148,13 @@ def _grid(read: Read, form: Form, tags: dict[int, Tag]) -> Grid | None:
     if _OFFSETS not in tags or _COUNTS not in tags:
         return None
     small = _values(read, form, tags, _SMALL)
-    kind, *sizes = (small.number(tag, 0) for tag in (_KIND, _HEIGHT, _WIDTH, _TILE_HEIGHT, _TILE_WIDTH))
+    kind = small.number(_KIND, 0)
+    height, width = small.number(_HEIGHT, 0), small.number(_WIDTH, 0)
     if kind & _MASK:
         return None
-    grid = Grid(*sizes, tags)
+    grid = Grid(height, width, small.number(_TILE_HEIGHT, 0), small.number(_TILE_WIDTH, 0), tags)
     what = f"{grid.height} x {grid.width} in tiles of {grid.tile_height} x {grid.tile_width}"
-    if min(sizes) < 1 or grid.tile_height % _SIDE or grid.tile_width % _SIDE:
+    if min(grid[:4]) < 1 or grid.tile_height % _SIDE or grid.tile_width % _SIDE:
         raise ValueError(what)
     rows, columns = grid.shape
     if grid.tile_height * grid.tile_width > _MOST_PIXELS or rows * columns > _MOST_TILES:
@@ -191,7 +193,7 @@ def stored_tiles(read: Read, end: int, form: Form, grid: Grid) -> Stored:
     return Stored(offsets, sizes, directory.numbers(_BITS, (1,))[0], file_of)
 
 
-def _maker(directory: Directory, grid: Grid) -> Callable[[bytes], bytes]:
+def _maker(directory: Directory, grid: Grid) -> Callable[[memoryview], bytes]:
     compression, samples = directory.number(_COMPRESSION, 1), directory.number(_SAMPLES, 1)
     photometric, bits = directory.number(_PHOTOMETRIC, 0), directory.numbers(_BITS, (1,))
     if directory.number(_PLANAR, 1) != 1 and samples > 1:
@@ -203,8 +205,9 @@ def _maker(directory: Directory, grid: Grid) -> Callable[[bytes], bytes]:
     if compression == _WEBP:
         return _Checked(size, samples, webp_contents)
     if compression in _JPEG2K:
-        if photometric == _YCBCR and compression != _APERIO_YCBCR:
-            raise RefusedError(f"YCbCr tiles with JPEG 2000 compression of type {compression} are not supported")
+        if not 8 <= bits[0] <= 16 or (photometric == _YCBCR and compression != _APERIO_YCBCR):
+            what = f"{bits[0]} bits{' of YCbCr' * (photometric == _YCBCR)}"
+            raise RefusedError(f"tiles of {what} with JPEG 2000 compression of type {compression} are not supported")
         is_ycbcr = compression == _APERIO_YCBCR and samples == 3
         return _Checked(size, samples, jpeg2k_contents, _jp2_head(*size, samples, bits[0]) if is_ycbcr else b"")
     order, entries = directory.order, {tag: one for tag, one in directory.entries.items() if tag in _OF_PIXELS}
@@ -224,11 +227,11 @@ class _OfJpegs:
         self._size, self._samples, self._head = size, samples, head
         self._usual = b"\0", b""  # what came before the scan of the last tile, and what replaces it
 
-    def __call__(self, tile: bytes) -> bytes:
+    def __call__(self, tile: memoryview) -> bytes:
         before, head = self._usual
-        if not tile.startswith(before):  # those of one writer begin alike
-            before, head = self._usual = self._replaced(tile)
-        return head + tile[len(before) :]
+        if tile[: len(before)] != before:  # those of one writer begin alike
+            before, head = self._usual = self._replaced(bytes(tile))
+        return b"".join((head, tile[len(before) :]))
 
     def _replaced(self, tile: bytes) -> tuple[bytes, bytes]:
         """Return what precedes the data of a tile's scan, and what precedes them in its file."""
@@ -256,7 +259,8 @@ class _OfJpegs:
         return tile[:end], b"".join(parts)
 
 
-class _Checked(NamedTuple):
+@dataclass(frozen=True)
+class _Checked:
     """Passes on tiles that are files, behind ``head`` if they are codestreams of JPEG 2000."""
 
     size: tuple[int, int]
@@ -264,9 +268,10 @@ class _Checked(NamedTuple):
     contents: Callable[[bytes], PillowHeader]
     head: bytes = b""
 
-    def __call__(self, tile: bytes) -> bytes:
+    def __call__(self, tile: memoryview) -> bytes:
+        data = bytes(tile)
         try:
-            header = self.contents(tile)
+            header = self.contents(data)
         except (struct.error, IndexError):
             raise ValueError("its header is truncated") from None
         if (header.height, header.width) != self.size or (header.channels == 1) != (self.samples == 1):
@@ -274,17 +279,18 @@ class _Checked(NamedTuple):
                 f"its header gives {header.channels} channels of {header.height} x {header.width}, but its directory "
                 f"{self.samples} of {self.size[0]} x {self.size[1]}"
             )
-        return self.head + tile if self.head and tile[:4] == _CODESTREAM else tile
+        return self.head + data if self.head and data[:4] == _CODESTREAM else data
 
 
-class _OfOthers(NamedTuple):
+@dataclass(frozen=True)
+class _OfOthers:
     """Makes TIFF files of one tile."""
 
     head: bytes
     at: int  # where the number of bytes of the tile belongs
     order: str
 
-    def __call__(self, tile: bytes) -> bytes:
+    def __call__(self, tile: memoryview) -> bytes:
         size = struct.pack(self.order + "I", len(tile))
         return b"".join([self.head[: self.at], size, self.head[self.at + 4 :], tile])
 

@@ -17,7 +17,9 @@ from ..errors import ImageError
 from ..sources._table import FileTable, is_remote
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
+from ..sources.tiles import Tiles
 
+_KNOWN_LABELS = ImageFiles, Tiles  # sources that know a label without the image
 _PROBES = 8  # samples read at most to find the type of the labels
 
 
@@ -62,7 +64,7 @@ class Sample:
     @property
     def lacks_label(self) -> bool:
         """True if the label is left out: of a sample without a file, unless the source knows the label by itself."""
-        own = self.error is None or (self.label is not None and isinstance(self.source, ImageFiles))
+        own = self.error is None or (self.label is not None and isinstance(self.source, _KNOWN_LABELS))
         return self.stand_in == 1 or (self.stand_in == 0 and not own)
 
 
@@ -151,7 +153,7 @@ def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, rea
 def _fail(sample: Sample, error: Exception) -> None:
     """Record an exception of the source, and the label if it is known without the file."""
     sample.error = error
-    if isinstance(sample.source, ImageFiles):
+    if isinstance(sample.source, _KNOWN_LABELS):
         with suppress(Exception):  # of a derived class
             sample.label = sample.source.label(sample.index)
 

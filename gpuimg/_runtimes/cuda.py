@@ -33,6 +33,7 @@ from .._checks.types import Ints
 from .._data.images import (
     ALIGNMENT,
     Encoded,
+    EncodedImages,
     Pixels,
     numpy_dtype,
     offsets_of,
@@ -234,6 +235,11 @@ class CudaRuntime:
             finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
+
+    def decode_deep(self, images: EncodedImages, numbers: Ints, pixels: Pixels) -> Ints:
+        """Decode 16-bit files by nvImageCodec."""
+        with self._device:
+            return self._decoder.decode_deep(images, numbers, pixels)
 
     # -- running -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Decoding of a batch into memory of the CUDA runtime.
 
 JPEGs are decoded by nvImageCodec where it is installed, or by our own kernels, as the options of the call say and not
-the other files of the batch (see :mod:`gpuimg._decoding.route`); clips by NVDEC.
+the other files of the batch (see :mod:`gpuimg._decoding.route`); JPEG 2000 and TIFF files by nvImageCodec; clips by
+NVDEC.
 Files that these refuse or fail at are decoded by the CPU runtime, whose messages are reported for all failures. Such
 images and frames are uploaded in one copy.
 
@@ -95,6 +96,29 @@ class ImageDecoder:
             own.done.record(own.stream)
             wait(stream.ptr, own.done)
 
+    def decode_deep(self, images: EncodedImages, numbers: Ints, pixels: Pixels) -> Ints:
+        """Decode 16-bit files into memory of uint16, on this GPU only; return the numbers of those that are left.
+
+        The caller's current stream continues when they are decoded; its pending work is waited for.
+        """
+        own = self._own()
+        taken = [i for i in numbers.tolist() if route.nvimgcodec_takes_other(images.others[i], images.options)]
+        wide = [i for i in taken if images.headers.records["width"][i] * pixels.channels * 2 >= MARK_BYTES]
+        if not wide or not own.nvimgcodec.found().takes_others:
+            return numbers
+        caller = cupy.cuda.get_current_stream()
+        caller.synchronize()
+        try:
+            with own.stream:
+                refused, _ = own.nvimgcodec.begin(images, np.array(wide), pixels)()
+        except BaseException:
+            own.stream.synchronize()
+            raise
+        finally:
+            own.done.record(own.stream)
+            wait(caller.ptr, own.done)
+        return np.setdiff1d(numbers, np.setdiff1d(wide, refused))
+
     def _decode(self, images: Encoded, pixels: Pixels, regions: Ints, own: _ThreadState) -> Outcome:
         begin = time.perf_counter()
         if isinstance(images, EncodedClips):
@@ -166,17 +190,24 @@ class ImageDecoder:
             route.assign, records, images.options, images.others, images.failures, reported,
             kernels=self._has_kernels(), least_row=MARK_BYTES,
         )  # fmt: skip
-        decoders = assign(nvimgcodec=True)
+        decoders = assign(nvimgcodec=True, of_others=True)
         taken = decoders == route.NVIMGCODEC
-        if not taken.any() or own.nvimgcodec.is_there():
+        if not taken.any():
             return decoders
-        if images.options.decoder == NVIMAGECODEC or (records["kind"][taken] != BASELINE).any():
+        of_others = np.zeros(len(taken), np.bool_)
+        of_others[[*images.others]] = True
+        found, jpegs = own.nvimgcodec.found(), taken & ~of_others
+        has_jpegs = found.takes_jpegs or not jpegs.any()
+        has_others = not (taken & of_others).any() or found.takes_others
+        if has_jpegs and has_others:
+            return decoders
+        if not has_jpegs and (images.options.decoder == NVIMAGECODEC or (records["kind"][jpegs] != BASELINE).any()):
             self._warn_once(
                 f"{own.nvimgcodec.problem}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are "
                 "decoded on the CPU and copied; `gpuimg info` lists what is missing",
                 "none",
             )
-        return assign(nvimgcodec=False)
+        return assign(nvimgcodec=has_jpegs, of_others=has_others)
 
     # -- the CPU -----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """nvImageCodec as one decoder of the CUDA runtime: a thread's decoder, the memory it writes to, and what it wrote.
 
-Only JPEGs that :mod:`gpuimg._decoding.route` gives it. Images whose marks are still there afterwards were not written.
+Only files that :mod:`gpuimg._decoding.route` gives it. Images whose marks are still there afterwards were not written.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,16 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from .._decoding import exif
-from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder
+from .._decoding.nvimgcodec import (
+    CUDA,
+    ENGINE,
+    OTHERS,
+    DeviceImage,
+    GpuDecoder,
+    decode_params,
+    for_engine,
+    gpu_decoder,
+)
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .protocol import Timings
@@ -23,18 +32,18 @@ Warn = Callable[[str, str], None]
 
 
 class NvImageCodec:
-    """The decoder of one thread, on its stream; it is created for the first JPEG."""
+    """The decoders of one thread, on its stream; they are created for the first file."""
 
     def __init__(self, index: int, threads: int, share: float, stream: Any, warn: Warn) -> None:
         self._index, self._threads, self._share = index, threads, share
         self._stream, self._warn = stream, warn
         self._marks = Marks(stream)
-        self._decoder: GpuDecoder | None = None
+        self._decoder = GpuDecoder(None, None)
         self._is_requested = False
-        self.problem = ""  # the reason if it is not there
+        self.problem = ""  # the reason if there is no decoder of JPEGs
 
-    def is_there(self) -> bool:
-        """Return True if nvImageCodec has a decoder for this GPU."""
+    def found(self) -> GpuDecoder:
+        """Return the decoders that nvImageCodec has for this GPU, which may be none."""
         if not self._is_requested:
             self._is_requested = True
             try:
@@ -44,7 +53,7 @@ class NvImageCodec:
                 self.problem = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
             except ImportError as error:
                 self.problem = str(error).partition(";")[0]
-        return self._decoder is not None
+        return self._decoder
 
     def begin(self, images: EncodedImages, numbers: Ints, pixels: Pixels) -> Callable[[], tuple[Ints, Timings]]:
         """Begin with some of the images; the result decodes them, and returns the refused ones, and counts."""
@@ -52,13 +61,14 @@ class NvImageCodec:
         return partial(self._decode, images, places, self._marks.write(places.marks))
 
     def _decode(self, images: EncodedImages, places: "Places", marked: Any) -> tuple[Ints, Timings]:
-        assert self._decoder is not None
         numbers = places.numbers
+        kinds = np.where(for_engine(images.headers, self._share), ENGINE, CUDA)
+        kinds[[*images.others]] = OTHERS
         found = self._decoder.decode(
             [images.data[i] for i in numbers.tolist()],
             places.images(self._stream.ptr),
-            for_engine(images.headers, self._share)[numbers].tolist(),
-            images.options.color,
+            kinds[numbers].tolist(),
+            decode_params(images.options.color, deep=images.options.bits != 8),
             self._stream.ptr,
             marked.synchronize,
         )
@@ -68,7 +78,7 @@ class NvImageCodec:
         if not reported.all() and self._decoder.error is not None:
             self._warn(
                 f"nvImageCodec failed at images on cuda:{self._index} ({self._decoder.error}): the CPU decodes such "
-                "images; stats() counts those of a loader as jpegs_on_cpu",
+                "images; stats() counts the JPEGs of a loader as jpegs_on_cpu",
                 "failed",
             )
         if unwritten.any():
@@ -78,7 +88,8 @@ class NvImageCodec:
                 "loader",
                 "unwritten",
             )
-        counts = Timings(unwritten=int(unwritten.sum()), jpegs_on_cpu=int((~reported).sum()))
+        lost = ~reported & (kinds[numbers] != OTHERS)
+        counts = Timings(unwritten=int(unwritten.sum()), jpegs_on_cpu=int(lost.sum()))
         return numbers[~reported | unwritten], counts
 
 
@@ -93,17 +104,19 @@ class Places:
         self.numbers = numbers
         self._pixels = pixels
         self._turns = images.orientations
+        self._flat, self._item = pixels.flat.view(np.uint8), pixels.flat.itemsize
         headers = images.headers.records[numbers]
         self._sizes = np.stack([headers["height"], headers["width"]], 1)  # as stored
-        ends = self._sizes[:, 0] * self._sizes[:, 1] * pixels.channels - MARK_BYTES
-        self._addresses = pixels.flat.data.ptr + pixels.offsets[numbers]
+        ends = self._sizes[:, 0] * self._sizes[:, 1] * pixels.channels * self._item - MARK_BYTES
+        starts = pixels.offsets[numbers] * self._item
+        self._addresses = self._flat.data.ptr + starts
         marks = np.full((2, len(images)), -1, np.int64)
-        marks[0, numbers] = pixels.offsets[numbers] + ends
-        self.marks = [(pixels.flat, marks[0])]
+        marks[0, numbers] = starts + ends
+        self.marks = [(self._flat, marks[0])]
         self.turned: dict[int, int] = {}
         turned = np.flatnonzero(self._turns[numbers] != 1)
         if len(turned):
-            starts, total = offsets_of(self._sizes[turned], pixels.channels, ALIGNMENT)
+            starts, total = offsets_of(self._sizes[turned], pixels.channels * self._item, ALIGNMENT)
             self._own = cupy.empty(total, cupy.uint8)
             self._addresses[turned] = self._own.data.ptr + starts
             marks[0, numbers[turned]] = -1
@@ -113,9 +126,9 @@ class Places:
 
     def images(self, stream: int) -> list[DeviceImage]:
         """Return the destinations as objects for work on a stream."""
-        channels = self._pixels.channels
+        channels, typestr = self._pixels.channels, "|u1" if self._item == 1 else "<u2"
         return [
-            DeviceImage(address, (height, width, channels), stream)
+            DeviceImage(address, (height, width, channels), stream, typestr)
             for address, (height, width) in zip(self._addresses.tolist(), self._sizes.tolist(), strict=True)
         ]
 
@@ -124,5 +137,5 @@ class Places:
         for i, start in self.turned.items():
             if i in decoded:
                 out, turn = self._pixels.view(i), int(self._turns[i])
-                stored = self._own[start : start + out.size].reshape(exif.stored_shape(out.shape, turn))
-                out[:] = exif.turned(stored, turn)
+                stored = self._own[start : start + out.nbytes].view(out.dtype)
+                out[:] = exif.turned(stored.reshape(exif.stored_shape(out.shape, turn)), turn)

@@ -5,7 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .._data.images import Encoded, Pixels
+from .._checks.types import Ints
+from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding.options import DecodeOptions
 
 if TYPE_CHECKING:  # lower imports Numba, and importing gpuimg does not
@@ -80,6 +81,9 @@ class Runtime(Protocol):
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode all images of a batch completely."""
+
+    def decode_deep(self, images: EncodedImages, numbers: Ints, pixels: Pixels) -> Ints:
+        """Decode 16-bit files (M,) of a batch into ``pixels``, uint16; return the numbers of those left to the host."""
 
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """Return the pixels of one file, (H, W, C) as displayed, decoded without a batch; None if it needs one.

@@ -77,6 +77,9 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
             else:
                 found[i] = decoded
 
+    deep = [i for i in indices if source.options.bits != 8 and source.others[i].depth > 8]
+    left = runtime.decode_deep(source, np.array(deep, np.int64), pixels).tolist() if deep else []
+    indices = sorted(set(indices) - (set(deep) - set(left)))
     each_side_by_side(work, indices, min(threads(), len(indices)))
     if found:
         uploaded = runtime.from_arrays(list(found.values()))

@@ -27,6 +27,7 @@ SOURCES: Final = {
     "lmdb": Format("LMDB", r"\.mdb$"),
     "parquet": Format("Parquet", r"\.parquet$", "pyarrow", "parquet", has_columns=True),
     "coco": Format("COCO annotations", r"\.json$"),
+    "tiles": Format("slides and GeoTIFF files in tiles", r"\.(svs|tiff?)$"),
 }
 
 

@@ -167,7 +167,8 @@ class OpenFiles:
         end = self.remote(file).status.size if is_remote else self._status(file)[0]
 
         def read(offset: int, size: int) -> bytes:
-            return self.span(file, offset, max(min(size, end - offset), 0)).read()
+            offset = min(offset, end)
+            return self.span(file, offset, min(size, end - offset)).read()
 
         page = lru_cache(_PAGES)(lambda number: read(number * _PAGE, _PAGE))
 

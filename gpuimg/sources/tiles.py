@@ -139,7 +139,7 @@ class Tiles(FileTable):
         return [self._files.span(slide, stored.offsets[tile], stored.sizes[tile])]
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        return self._where(i)[3].file_of(bytes(contents[0])), self.label(i)
+        return self._where(i)[3].file_of(memoryview(contents[0])), self.label(i)
 
 
 def tiles(
@@ -339,8 +339,9 @@ def read_region(
         some = touched[start : start + _AT_ONCE]
         numbers = [row * grid.columns + column for row, column in some]
         spans = [slide._files.span(slide._number, offsets[k], sizes[k]) for k in numbers]
-        data = [file_of(one) for one in contents_of(spans, MAX_BYTES, is_remote=slide._files.storage is not None)]
+        stored = contents_of(spans, MAX_BYTES, is_remote=slide._files.storage is not None)
         names = [f"{slide.path}: tile at {row * grid.tile_height}, {column * grid.tile_width}" for row, column in some]
+        data = [_file(file_of, one, name) for one, name in zip(stored, names, strict=True)]
         pixels = Recording.start(runtime, open_images(data, options, "raise", names)).decoded()
         for k, (row, column) in enumerate(some):
             top, left = row * grid.tile_height, column * grid.tile_width
@@ -348,3 +349,11 @@ def read_region(
             y1, x1 = min(bottom, top + grid.tile_height), min(right, left + grid.tile_width)
             out[y0 - y : y1 - y, x0 - x : x1 - x] = pixels.view(k)[y0 - top : y1 - top, x0 - left : x1 - left]
     return out
+
+
+def _file(file_of: Any, tile: bytes, name: str) -> bytes:
+    """Return the file of a tile; errors name it."""
+    try:
+        return bytes(file_of(memoryview(tile)))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -13,14 +13,15 @@ import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
-from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
+from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file, other
 from tests.fakecuda.work import SIZES, epoch, files, load, opened, small, told, turned_files, two_statistics
 from tests.libraries import needs
 
 from ..compare import assert_same
 from ..decoding.jpegs import encoded, noise
+from ..decoding.tiffs import of_array
 from ..operations import test_filters as filters
-from ..samples import pictures
+from ..samples import file_of, pictures
 
 needs("numba_cuda")
 
@@ -198,13 +199,63 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: FakeGpu, fate: str, tur
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.nvimgcodec, "gpu_decoder", lambda *_: None)
+    monkeypatch.setattr(gpu.library, "lacks", {"hardware", "hybrid", "gpu"})
     expected = gi.decode_batch(files(), device="cpu")
     with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
     assert [warning.filename for warning in caught] == [__file__]
     for batch in batches:
         assert_same(gpu.use_all(batch), expected)
+
+
+OTHERS = [
+    (form, dtype, channels) for form in ("jpeg2k", "tiff") for dtype in ("uint8", "uint16") for channels in (1, 3)
+    if (form, dtype, channels) != ("jpeg2k", "uint16", 3)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["good", "none", "skipped", "fails", "missing", "of JPEGs missing"])
+@pytest.mark.parametrize(("form", "dtype", "channels"), OTHERS)
+def test_jpeg2k_and_tiff(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, form: str, dtype: str, channels: int,
+                         state: str) -> None:  # fmt: skip
+    """By nvImageCodec's own decoder of them, with the pixels of the CPU, which decodes what that one does not."""
+    lacks = {"missing": {"gpu"}, "of JPEGs missing": {"hardware", "hybrid"}}.get(state, set())
+    monkeypatch.setattr(gpu.library, "lacks", lacks)
+    fate = "good" if "missing" in state else state
+    one = partial(other, form, dtype=dtype, channels=channels)
+    sources = [one(40, 56, fate), file(31, 33), one(21, 35), one(9, 40, fate)]
+    if state == "of JPEGs missing":
+        del sources[1]
+    options = {"depth": "native" if dtype == "uint16" else "uint8", "color": "rgb" if channels == 3 else "gray"}
+    expected = gi.decode_batch(sources, device="cpu", **options)
+    reduced = gi.resize(gi.open_batch(sources, device="cpu", **options), (8, 8)).array()
+    with told(fate), gpu.stream():
+        for _ in range(2):
+            assert_same(gpu.use_all(gi.decode_batch(sources, device="cuda:0", **options)), expected)
+            array = gi.resize(gi.open_batch(sources, device="cuda:0", **options), (8, 8)).array()
+            assert array.shape == reduced.shape
+            gpu.use(array)
+    done = [op.told for op in gpu.order.of("decode") if op.told["done"] and not op.told["data"].startswith(b"\xff\xd8")]
+    on_gpu = 0 if state == "missing" else 3 if fate == "good" else 1
+    assert len(done) == (4 * on_gpu if fate != "fails" else len(done))
+    assert {one["by"] for one in done} <= {"gpu"}
+
+
+def test_other_files_that_are_not_nvimagecodecs(gpu: FakeGpu) -> None:
+    """With alpha, of other channels or bits than asked for, turned, big-endian; and all with other options."""
+    values = np.random.default_rng().integers(0, 256, (20, 30, 3), np.uint8)
+    sources = [
+        file_of(np.dstack([values, values[..., :1]]), "JPEG2000"), file_of(values[..., 0], "JPEG2000"),
+        file_of(values[..., 0], "TIFF"), of_array(values, 2, order=">"), of_array(values, 2, tags={274: 6}),
+        of_array(values.astype(np.uint16), 2), of_array(values, 2, planar=True), file_of(values, "PNG"),
+    ]  # fmt: skip
+    assert_same(gpu.use_all(gi.decode_batch(sources, device="cuda:0")), gi.decode_batch(sources, device="cpu"))
+    plain = [other("tiff", 20, 30), other("jpeg2k", 20, 30)]
+    for options in ({"decoder": "gpuimg"}, {"color": "rgba"}, {"icc": "srgb"}):
+        found = gi.decode_batch(plain, device="cuda:0", **options)
+        assert_same(gpu.use_all(found), gi.decode_batch(plain, device="cpu", **options))
+    assert gpu.order.of("decode") == []
+    assert {op.told["name"] for op in gpu.order.of("decoder")} == set()
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------------

@@ -5,13 +5,16 @@ import itertools
 import math
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
+import gpuimg as gi
 from gpuimg._decoding import jpeg, nvimgcodec, route
-from gpuimg._decoding.nvimgcodec import GpuDecoder
+from gpuimg._decoding.nvimgcodec import CUDA, ENGINE, OTHERS, GpuDecoder, decode_params
 from gpuimg._decoding.options import DecodeOptions
+from gpuimg._decoding.pillow import read_header
 
 from ..libraries import needs
 from ..samples import PHOTOS, file_of, with_orientation
@@ -54,7 +57,8 @@ def memory_for(files: list[bytes], channels: int = 3) -> Memory:
 def decode(files: list[Any], memory: Memory, one: GpuDecoder | None = None) -> list[bool]:
     """By the decoder for what is not the engine's, or a given one."""
     color = "gray" if memory.outs and memory.outs[0].shape[2] == 1 else "rgb"
-    found = (one or GpuDecoder(None, decoder())).decode(files, memory.outs, [True] * len(files), color, 0)
+    made = one or GpuDecoder(None, decoder())
+    found = made.decode(files, memory.outs, [ENGINE] * len(files), decode_params(color), 0)
     assert memory.is_kept()
     return found
 
@@ -176,8 +180,8 @@ def test_what_the_engine_does_not_decode_cuda_does() -> None:
     files = [photo(30, 40 + k) for k in range(6)]
     engine, cuda = Watched((41, 44)), Watched()
     memory = memory_for(files)
-    wanted = [True, True, False, True, True, True]
-    assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
+    wanted = [ENGINE, ENGINE, CUDA, ENGINE, ENGINE, ENGINE]
+    assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, decode_params("rgb"), 0) == [True] * 6
     assert (engine.calls, cuda.calls) == ([5], [1, 2])  # its own share, and what the engine refused
     assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
 
@@ -193,7 +197,8 @@ def test_a_decoder_that_fails_at_everything_is_not_called_for_each_image(works: 
 
     files = [photo(30, 40 + k % 9) for k in range(64)]
     decoder = GpuDecoder(Failing(), Watched() if works else None)
-    assert decoder.decode(files, memory_for(files).outs, [True] * 64, "rgb", 0) == [works] * 64
+    outs = memory_for(files).outs
+    assert decoder.decode(files, outs, [ENGINE] * 64, decode_params("rgb"), 0) == [works] * 64
     assert decoder.error == "out of memory"
     assert len(calls) <= 2 * 16 + 1
 
@@ -206,3 +211,32 @@ def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
     assert decode(files, memory_for(files), GpuDecoder(engine, cuda, as_batch=True)) == [True] * 5
     assert cuda.calls == [1]
     assert len(engine.calls) <= 7
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("form", ["tiff", "lzw", "deflate", "jpeg2k", "codestream"])
+def test_other_files_have_the_pixels_that_the_cpu_gives(form: str, dtype: str, channels: int) -> None:
+    """OpenJPEG's and libtiff's; those that are damaged or missing are none."""
+    values = np.random.default_rng().integers(0, np.iinfo(dtype).max, (33, 47, channels), dtype)
+    if form in ("tiff", "lzw", "deflate"):
+        blue_first = values[..., ::-1] if channels == 3 else values
+        way = {"tiff": 1, "lzw": 5, "deflate": 8}[form]
+        data = cv2.imencode(".tif", blue_first, [cv2.IMWRITE_TIFF_COMPRESSION, way])[1].tobytes()
+    elif dtype == "uint8" or channels == 1:
+        data = file_of(values[..., 0] if channels == 1 else values, "JPEG2000", no_jp2=form == "codestream")
+    else:  # with loss
+        data = cv2.imencode(".jp2", values[..., ::-1])[1].tobytes()
+        data = data[data.index(b"\xff\x4f\xff\x51") :] if form == "codestream" else data
+        values = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED))[..., ::-1]
+    color, depth = "rgb" if channels == 3 else "gray", "native" if dtype == "uint16" else "uint8"
+    header = read_header(data, 1 << 20)
+    assert route.nvimgcodec_takes_other(header, DecodeOptions(color=color, depth=depth))
+    out, params = np.empty((3, 33, 47, channels), dtype), decode_params(color, deep=dtype == "uint16")
+    made = GpuDecoder(None, None, decoder)
+    assert (made.takes_jpegs, made.takes_others) == (False, True)
+    assert made.decode([data, data[:99], data], list(out), [OTHERS] * 3, params, 0) == [True, False, True]
+    np.testing.assert_array_equal(out[0], values)
+    np.testing.assert_array_equal(out[2], values)
+    np.testing.assert_array_equal(gi.decode_image(data, device="cpu", color=color, depth=depth), values)
+    assert GpuDecoder(None, None).decode([data], [out[0]], [OTHERS], params, 0) == [False]

@@ -32,16 +32,18 @@ def pages(
     Values of tags are integers, fractions, texts, or bytes of no type. Blocks of no bytes are not stored.
     """
     head, word = (16, "Q") if big else (8, "I")
-    mark = (b"II" if order == "<" else b"MM") + struct.pack(order + ("HHH" if big else "H"), *((43, 8, 0) if big else (42,)))
+    version = struct.pack(order + "HHH", 43, 8, 0) if big else struct.pack(order + "H", 42)
     body, tables = b"", []
     for blocks, tags in images:
         sizes = [len(block) for block in blocks]
         places = (head + len(body) + np.cumsum([0, *sizes])[:-1]).tolist()
         offsets, counts = (324, 325) if tiled else (273, 279)
-        tables.append({offsets: [place * (size > 0) for place, size in zip(places, sizes, strict=True)], counts: sizes} | tags)
+        tables.append(
+            {offsets: [place * (size > 0) for place, size in zip(places, sizes, strict=True)], counts: sizes} | tags
+        )
         body += b"".join(blocks)
     at = head + len(body)
-    first, starts = b"", []
+    first, starts = b"", list[int]()
     for k in reversed(range(len(tables))):  # those that others refer to first
         tags = tables[k] | ({330: starts[::-1]} if inner and k == 0 and starts else {})
         following = starts[-1] if starts and not inner else 0
@@ -49,7 +51,8 @@ def pages(
         starts.append(at)
         first += directory + values
         at += len(directory) + len(values)
-    return mark + struct.pack(order + word, starts[-1]) + body + first
+    mark = b"II" if order == "<" else b"MM"
+    return mark + version + struct.pack(order + word, starts[-1]) + body + first
 
 
 def _directory(tags: dict[int, Any], at: int, following: int, *, order: str, big: bool) -> tuple[bytes, bytes]:

@@ -29,7 +29,7 @@ from ..libraries import unavailable
 from . import decoder, launches, video
 from .api import Cuda
 from .build import UnavailableError, built, libraries
-from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
+from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file, other
 from .order import Op, Order, Range, Stream, span_of
 
 # What imports CuPy.
@@ -197,4 +197,4 @@ def installed() -> Iterator[FakeGpu]:
             gc.enable()
 
 
-__all__ = ["FATES", "LEFT_TO_THE_CPU", "UNWRITTEN", "FakeGpu", "Op", "Order", "Stream", "file", "installed"]
+__all__ = ["FATES", "LEFT_TO_THE_CPU", "UNWRITTEN", "FakeGpu", "Op", "Order", "Stream", "file", "installed", "other"]

@@ -12,10 +12,12 @@ from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
+import cv2
 import numpy as np
 from PIL import Image as Pillow
 
 from ..decoding.jpegs import pillow_pixels, segment
+from ..decoding.tiffs import of_array
 from ..samples import file_of, with_orientation
 from .order import Order
 
@@ -46,15 +48,36 @@ def file(height: int, width: int, fate: str = "good", orientation: int = 1, prog
     return data[: data.index(b"\xff\xda") + 14] if fate == "broken" else data
 
 
-stored_pixels = cache(pillow_pixels)
+def other(form: str, height: int, width: int, fate: str = "good", dtype: str = "uint8", channels: int = 3) -> bytes:
+    """A JPEG 2000 or TIFF file of a size, with its fate after the end."""
+    values = np.random.default_rng(height * width).integers(0, np.iinfo(dtype).max, (height, width, channels), dtype)
+    if form == "tiff":
+        data = of_array(values, 2 if channels == 3 else 1)
+    elif dtype == "uint8" or channels == 1:
+        data = file_of(values[..., 0] if channels == 1 else values, "JPEG2000", no_jp2=True)
+    else:
+        raise ValueError("a JPEG 2000 file of 16-bit colors is nvImageCodec's on the CPU, too")
+    return data + _MAGIC + fate.encode() + b";"
+
+
+@cache
+def stored(data: bytes, channels: int, dtype: np.dtype[Any]) -> Any:
+    """Pixels as nvImageCodec decodes them: those of Pillow, or of 16 bits OpenCV's."""
+    if data.startswith(b"\xff\xd8"):
+        return pillow_pixels(data, channels)
+    if dtype == np.uint16:
+        pixels = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED))
+        return pixels[..., ::-1] if pixels.ndim == 3 else pixels[..., None]
+    return pillow_pixels(data, channels)
 
 
 class CodeStream:
     def __init__(self, data: Any) -> None:
         self.data = bytes(data)
-        if not self.data.startswith(b"\xff\xd8"):
-            raise AssertionError("nvImageCodec is given what is no JPEG")
-        if not self.data.endswith(b"\xff\xd9"):
+        self.is_jpeg = self.data.startswith(b"\xff\xd8")
+        if not self.is_jpeg and not self.data.startswith((b"II*\0", b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP")):
+            raise AssertionError("nvImageCodec is given what is no JPEG, JPEG 2000 or TIFF file")
+        if self.is_jpeg and not self.data.endswith(b"\xff\xd9"):
             raise AssertionError("nvImageCodec is given what was cut off")
         self.width, self.height = Pillow.open(io.BytesIO(self.data)).size
         self.fate = self.data.partition(_MAGIC)[2].partition(b";")[0].decode() or "good"
@@ -66,13 +89,15 @@ class Image:
 
     def __init__(self, source: Any, order: Order) -> None:
         interface = source.__cuda_array_interface__
-        assert (interface["version"], interface["typestr"], interface["strides"]) == (3, "|u1", None)
+        assert (interface["version"], interface["strides"]) == (3, None)
+        self.dtype = np.dtype(interface["typestr"])
+        assert self.dtype in (np.uint8, np.uint16)
         low, read_only = interface["data"]
         assert not read_only
         self.stream = interface["stream"]
         self.shape = interface["shape"]
-        self.range = low, low + math.prod(self.shape)
-        self.values = order.content(*self.range).reshape(self.shape)
+        self.range = low, low + math.prod(self.shape) * self.dtype.itemsize
+        self.values = order.content(*self.range).view(self.dtype).reshape(self.shape)
 
 
 def make(order: Order, current_device: Any) -> Any:
@@ -81,6 +106,8 @@ def make(order: Order, current_device: Any) -> Any:
     class Decoder:
         def __init__(self, device_id: int, max_num_cpu_threads: int, backends: Any, options: str = "") -> None:
             self._device, (self._kind,) = device_id, backends
+            if self._kind in module.lacks:
+                raise RuntimeError("Could not create decoder. Code: 7")
             self._thread: int | None = None
             order.note("decoder", name=self._kind, device=device_id, threads=max_num_cpu_threads, options=options)
 
@@ -97,14 +124,16 @@ def make(order: Order, current_device: Any) -> Any:
                         raise ValueError("Existing buffer is too small to fit new image")
                 for target in images:
                     order.forget(*target.range)  # what is not written now is of an earlier batch
-                found = [self._one(one, target, cuda_stream) for one, target in zip(source, images, strict=True)]
+                found = [
+                    self._one(one, target, params, cuda_stream) for one, target in zip(source, images, strict=True)
+                ]
                 if module.fails_as_a_whole and self._kind == "hardware" and any(one.fate == "none" for one in source):
                     return [None] * len(source)
                 return found
             finally:
                 self._thread = None  # another thread may have it from here on
 
-        def _one(self, source: CodeStream, target: Image, cuda_stream: int) -> Any:
+        def _one(self, source: CodeStream, target: Image, params: Any, cuda_stream: int) -> Any:
             if source.fate == "memory":
                 raise MemoryError("decoder")
             if source.fate == "fails":
@@ -115,6 +144,10 @@ def make(order: Order, current_device: Any) -> Any:
                 order.found(f"{source.height} x {source.width} is decoded to {target.shape}")
             if source.fate == "refused" and self._kind == "hardware":
                 return None
+            if source.is_jpeg == (self._kind == "gpu"):
+                order.found(f"a decoder of kind {self._kind} is given {source.data[:4]!r}")
+            if bool(params["allow_any_depth"]) != (target.dtype == np.uint16):
+                order.found(f"any depth into {target.dtype}")
             if source.fate == "skipped":
                 return target
             # Also what fails may have been written in part.
@@ -122,9 +155,9 @@ def make(order: Order, current_device: Any) -> Any:
             good = source.fate in ("good", "refused")
             stream = order.stream_at(self._device, cuda_stream)
             rows = target.values[:-1] if source.fate == "smaller" else target.values
-            written = [(target.range[0], target.range[0] + rows.size)]
+            written = [(target.range[0], target.range[0] + rows.nbytes)]
             order.enqueue(stream, "decode", writes=written, file=source, done=good, **told)
-            rows[...] = stored_pixels(source.data, target.shape[2]) if good else 99
+            rows[...] = stored(source.data, target.shape[2], target.dtype) if good else 99
             time.sleep(next(pauses))
             return target if good or source.fate == "smaller" else None
 
@@ -157,6 +190,7 @@ def make(order: Order, current_device: Any) -> Any:
         QualityType=SimpleNamespace(QUALITY="quality"),
         ChromaSubsampling=SimpleNamespace(CSS_444="444", CSS_422="422", CSS_420="420"),
         GPU_ONLY="gpu",
+        lacks=set(),  # kinds of decoders
         fails_as_a_whole=False,  # whether the engine does, at a whole call, if it fails at an image
         CodeStream=CodeStream,
         Decoder=Decoder,

@@ -12,6 +12,7 @@ from ..processes import ROOT, python
 from . import engine
 from .foreign import FILES
 from .formats import originals as formats
+from .slides import originals as slides
 
 FIRST = random.SystemRandom().randrange(1 << 40)
 
@@ -28,11 +29,12 @@ SAMPLES = {
     "foreign": (840, {f"{form}: decoded" for form in FILES} | {f"{form}: all bits" for form in ("png", "pnm", "tiff")}),
     "prepared": (100, {"resumed", "refused: ValueError"}),
     "sources": (300, {"lmdb: refused", "recordio: refused", "tar: refused", "tfrecord: some unreadable"}),
+    "slides": (300, {f"{name}: decoded" for name in slides()} | {f"{name}: refused" for name in slides()}),
     "remote": (10, {"samples", "faults"}),
     "videos": (60, {"decoded", "refused"}),
 }
 NEEDED = {"gpu jpegs": ("numba_cuda",), "remote": ("moto", "s3fs")}
-FAST = ("foreign", "jpegs", "guard pages", "guard recoded", "guard pngs")
+FAST = ("foreign", "slides", "jpegs", "guard pages", "guard recoded", "guard pngs")
 
 
 def test_every_subject_has_a_sample() -> None:

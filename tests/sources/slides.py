@@ -27,7 +27,11 @@ def picture(height: int, width: int, dtype: str = "uint8") -> Pixels:
     rng = np.random.default_rng(7)
     found = np.asarray(smooth(height, width)).astype(np.int64) + rng.integers(-9, 10, (height, width, 3))
     found = found.clip(0, 255)
-    return (found * 257 + rng.integers(-90, 90, found.shape)).clip(0, 65535).astype(dtype) if dtype == "uint16" else found.astype(np.uint8)
+    return (
+        (found * 257 + rng.integers(-90, 90, found.shape)).clip(0, 65535).astype(dtype)
+        if dtype == "uint16"
+        else found.astype(np.uint8)
+    )
 
 
 def halved(image: Pixels) -> Pixels:
@@ -135,3 +139,14 @@ def raw(order: str = "<", pack: Callable[[bytes], bytes] = bytes, *, predicted: 
 
 
 deflated = raw(pack=zlib.compress, predicted=True)
+
+
+def packed(compression: str) -> Encode:
+    """The encoder of tiles that libtiff packs."""
+
+    def encode(tile: Pixels) -> bytes:
+        file = io.BytesIO(saved(tile, "TIFF", compression=compression, tiffinfo={278: len(tile)}))
+        (offset,), (size,) = (Image.open(file).tag_v2[tag] for tag in (273, 279))  # type: ignore[attr-defined]
+        return file.getvalue()[offset : offset + size]
+
+    return encode

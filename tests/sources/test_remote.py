@@ -21,7 +21,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, name_videos
-from gpuimg.sources import Table, _fetching, _remote
+from gpuimg.sources import Table, _remote
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 from tests.libraries import library, needs
 
@@ -31,6 +31,7 @@ from ..robustness.remote import SAMPLES, data_set, options, s3
 from ..watchdog import no_hang
 from .laws import assert_same
 from .remote_server import Request, Server, serving
+from .slides import jpeg_pyramid, picture
 from .test_mxnet import GOLDEN
 from .writers import archive, write_source
 
@@ -78,6 +79,12 @@ def _folder(root: Path) -> Callable[..., Table]:
     return lambda base, **options: gi.folder(f"{base}/train", **options)
 
 
+def _tiles(root: Path) -> Callable[..., Table]:
+    for k in range(2):
+        (root / f"{k}.tif").write_bytes(jpeg_pyramid(picture(300 + 100 * k, 400), side=64, inner=k > 0))
+    return lambda base, **options: gi.tiles([f"{base}/{k}.tif" for k in range(2)], level=1, edges="keep", **options)
+
+
 def _recordio(root: Path) -> Callable[..., Table]:
     for ending in ("rec", "idx"):
         shutil.copy(GOLDEN / f"golden.{ending}", root)
@@ -90,6 +97,7 @@ EVERY: dict[str, Callable[[Path], Callable[..., Table]]] = {
         for kind in ("tar", "tfrecord", "lmdb", "parquet", "text file", "coco")
     },
     "recordio": _recordio,
+    "tiles": _tiles,
     "folder": _folder,
 }
 
@@ -175,9 +183,9 @@ def test_neighbors_are_one_request(web: Server) -> None:
     assert len(requests_since(web, before)) == 4  # of three files; the first 32 samples while their size is not known
 
 
-def test_far_parts_are_separate_concurrent_requests(web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_far_parts_are_separate_concurrent_requests(web: Server) -> None:
     source = gi.tar(f"{web.url}/bucket/0.tar")
-    monkeypatch.setattr(_fetching, "_GAP", 0)
+    source._files.gap = 0
     together = threading.Barrier(4)  # that many requests at once, or an answer that is none
     web.fault = lambda request: (together.wait(30.0), None)[1]
     before = len(web.requests)
