@@ -19,9 +19,16 @@ ON_ERROR = ("raise", "fill")
 
 
 def open_images(
-    sources: Sequence[Source], options: DecodeOptions, on_error: str, names: Sequence[str] | None = None
+    sources: Sequence[Source],
+    options: DecodeOptions,
+    on_error: str,
+    names: Sequence[str] | None = None,
+    pages: Ints | None = None,
 ) -> EncodedImages:
-    """Read files and their headers; see :func:`open_batch`. ``names`` identify the sources in error messages."""
+    """Read files and their headers; see :func:`open_batch`. ``names`` identify the sources in error messages.
+
+    ``pages`` (N,) are their pictures.
+    """
     one_of(on_error, "on_error", ON_ERROR)
     check_sources(sources)
     max_bytes = options.max_bytes
@@ -39,7 +46,7 @@ def open_images(
             if isinstance(error, OSError):
                 found[i] = f"cannot be read: {error.strerror}{url_hint(source)}"
             data.append(b"")
-    sizes, headers, others, refused = _read_headers(data, options)
+    sizes, headers, others, refused = _read_headers(data, options, pages)
     names = SourceNames(sources) if names is None else names
     opened = EncodedImages(data, headers, others, names, sizes, options, on_error)
     opened.record_failures(refused | found)
@@ -60,17 +67,19 @@ def info(data: Any, options: DecodeOptions) -> ImageInfo:
     if found:
         raise ValueError(found[0])
     height, width = sizes[0].tolist()
-    header = headers.records[0]
+    header, more = headers.records[0], pillow.details(data)
     orientation = int(header["orientation"])
     if others:
         one = others[0]
-        return ImageInfo(height, width, one.channels, one.codec, one.chroma_subsampling, orientation)
+        return ImageInfo(
+            height, width, one.channels, one.codec, one.chroma_subsampling, orientation, max(one.depth, 1), *more
+        )
     subsampling = jpeg.chroma_subsampling(header)
-    return ImageInfo(height, width, int(header["components"]), "jpeg", subsampling, orientation)
+    return ImageInfo(height, width, int(header["components"]), "jpeg", subsampling, orientation, 8, *more)
 
 
 def _read_headers(
-    data: Sequence[Any], options: DecodeOptions
+    data: Sequence[Any], options: DecodeOptions, pages: Ints | None = None
 ) -> tuple[Ints, jpeg.Headers, dict[int, pillow.PillowHeader], dict[int, str]]:
     """Return sizes as displayed, all headers, those read by Pillow by index, and reasons for refusal by index."""
     headers = jpeg.read_headers(data)
@@ -78,13 +87,15 @@ def _read_headers(
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
     sizes, left = jpeg.shown_sizes(found, route.pillow_only(data, found, options), options.max_pixels)
-    for i, why in left.items():
+    numbers = np.zeros(len(data), np.int64) if pages is None else pages
+    for i, why in {**left, **dict.fromkeys(np.flatnonzero(numbers).tolist(), 0)}.items():
         header, height, width, orientation = found[i], 1, 1, 1
         if why == TOO_LARGE:
             refused[i] = over_limit(int(header["height"]), int(header["width"]), options.max_pixels)
         else:
             try:
-                one = others[i] = pillow.read_header(data[i], options.max_pixels)._replace(parts=())
+                one = pillow.read_header(data[i], options.max_pixels, int(numbers[i]))
+                others[i] = one._replace(parts=())
                 height, width, orientation = one.height, one.width, one.orientation
             except ValueError as error:
                 refused[i] = str(error)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
+from .._checks import arguments
 from .._checks.docstrings import documented
 from .._checks.keywords import OPENING_HINTS, REMOVED_FROM_OPENING, explained
-from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
+from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, Ints, OnError, PerImage
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
 from .._io.file_bytes import MAX_BYTES, Source, SourceNames, read_one, source_name
@@ -14,6 +16,7 @@ from .._runtimes.devices import check_decoder, runtime_for
 from ..errors import DecodeError, Failure
 from .batch import Batch
 from .encoded import info, open_images
+from .pages import decoded_pages
 from .recording import Recording
 
 __all__ = ["decode_batch", "decode_image", "image_info", "open_batch"]
@@ -75,6 +78,7 @@ def open_batch(
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     decoder: Decoder = "auto",
+    pages: PerImage = 0,
 ) -> Batch:
     """Read files and their headers; nothing is decoded until results of the batch are requested.
 
@@ -115,6 +119,9 @@ def open_batch(
         ``"gpuimg"`` is gpuimg's own for baseline files and the CPU for others, with the CPU's pixels. ``"auto"`` means
         ``GPUIMG_DECODER``, else NVIDIA's where it is installed, and gpuimg's for baseline files with ``draft``,
         which the other ignores. Not used on the CPU.
+    pages : int or (N,) int
+        The picture of a GIF, WebP or APNG animation, laid on those before it, or the page of a TIFF file; 0 is the
+        first. A file without it is bad.
 
     Returns
     -------
@@ -130,7 +137,7 @@ def open_batch(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
-    return Batch(Recording.start(runtime, open_images(sources, options, on_error)))
+    return Batch(Recording.start(runtime, open_images(sources, options, on_error, pages=_pages(pages, sources))))
 
 
 @explained(OPENING_HINTS | REMOVED_FROM_OPENING)
@@ -147,6 +154,7 @@ def decode_batch(
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     decoder: Decoder = "auto",
+    pages: PerImage | Literal["all"] = 0,
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
@@ -154,6 +162,9 @@ def decode_batch(
     ----------
     sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc, decoder
         See :func:`open_batch`.
+    pages : int, (N,) int or "all"
+        See :func:`open_batch`; ``"all"`` for clips of all pictures of each file, of which all files have as many, and
+        all pictures of a file one size.
 
     Returns
     -------
@@ -174,7 +185,10 @@ def decode_batch(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
-    recording = Recording.start(runtime, open_images(sources, options, on_error))
+    if isinstance(pages, str) and len(sources):
+        return Batch(Recording.start(runtime, decoded_pages(runtime, sources, options, on_error, pages)))
+    numbers = None if isinstance(pages, str) else _pages(pages, sources)
+    recording = Recording.start(runtime, open_images(sources, options, on_error, pages=numbers))
     return Batch(Recording.start(runtime, recording.decoded()))
 
 
@@ -191,6 +205,7 @@ def decode_image(
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     decoder: Decoder = "auto",
+    pages: int | Literal["all"] = 0,
 ) -> Array:
     """Decode one image.
 
@@ -200,14 +215,15 @@ def decode_image(
 
     Parameters
     ----------
-    device, color, alpha, max_pixels, max_bytes, depth, icc, decoder
-        See :func:`open_batch`.
+    device, color, alpha, max_pixels, max_bytes, depth, icc, decoder, pages
+        See :func:`decode_batch`.
 
     Returns
     -------
     array
         (H, W, C), the size after the EXIF orientation, with the same pixels as in a batch: uint8, or uint16 for depth
-        ``"native"``. A CuPy array on a GPU, a NumPy array on the CPU.
+        ``"native"``; (T, H, W, C) of all pictures with ``pages="all"``. A CuPy array on a GPU, a NumPy array on the
+        CPU.
 
     Raises
     ------
@@ -226,12 +242,22 @@ def decode_image(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
+    if isinstance(pages, str):
+        return decoded_pages(runtime, [source], options, "raise", pages).stacked()
+    numbers = None if type(pages) is int and pages == 0 else _pages(pages, [source])
     try:
         data = read_one(source, options.max_bytes)
-        pixels = runtime.decode_file(data, options)
+        pixels = runtime.decode_file(data, options) if numbers is None else None
     except ValueError as error:
         raise DecodeError((Failure(0, source_name(source), str(error)),), 1) from error
     if pixels is not None:
         return pixels
-    images = open_images([data], options, "raise", SourceNames([source]))
+    images = open_images([data], options, "raise", SourceNames([source]), numbers)
     return Recording.start(runtime, images).decoded().view(0)
+
+
+def _pages(pages: PerImage, sources: Sequence[Source]) -> Ints | None:
+    """Return the pages (N,) of files; None for the first page of all."""
+    if type(pages) is int and pages == 0:
+        return None
+    return arguments.integers(pages, len(sources), "pages", low=0)

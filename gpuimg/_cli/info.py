@@ -129,11 +129,14 @@ def decoders(gpu: bool) -> dict[str, str]:
         "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})",
     }
     if gpu:
-        kinds = ", ".join(nvimgcodec.decoders())
+        found_there = nvimgcodec.decoders()
+        kinds = ", ".join(name for name in found_there if name != nvimgcodec.OF_OTHERS)
         ours, theirs = "gpuimg (baseline) and the CPU, with the CPU's pixels", f"nvImageCodec ({kinds})"
         theirs += f', whose rounding and chroma differ from libjpeg\'s. With decoder="gpuimg": {ours}'
         reason = _error_of(nvimgcodec.library) or "nvImageCodec has no decoder here"
         rows["JPEG on a GPU"] = theirs if kinds else f"{ours}, because {reason}"
+        if nvimgcodec.OF_OTHERS in found_there:
+            rows["JPEG 2000 and TIFF on a GPU"] = f"nvImageCodec ({nvimgcodec.OF_OTHERS}), else the CPU"
         if decoder := os.environ.get("GPUIMG_DECODER"):
             rows["JPEG on a GPU"] += f". GPUIMG_DECODER is {decoder}"
     return rows

@@ -37,6 +37,14 @@ class ImageInfo(NamedTuple):
         ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on; ``"unknown"`` if the file does not specify it.
     orientation : int
         EXIF orientation, 1 to 8; 1 if the file has none.
+    bits : int
+        Bits per value in the file.
+    pages : int
+        Pictures of an animation, or pages of a TIFF file; 1 for other files.
+    has_icc : bool
+        True if the file has an ICC profile.
+    dpi : tuple of float or None
+        Pixels per inch, horizontally and vertically; None if the file does not say.
 
     Examples
     --------
@@ -55,6 +63,10 @@ class ImageInfo(NamedTuple):
     codec: str
     chroma_subsampling: str
     orientation: int
+    bits: int = 8
+    pages: int = 1
+    has_icc: bool = False
+    dpi: tuple[float, float] | None = None
 
 
 class PillowHeader(NamedTuple):
@@ -74,6 +86,7 @@ class PillowHeader(NamedTuple):
     depth: int = 8  # bits per value in the file
     codec: str = ""
     layout: Any = None  # of a TIFF file whose bytes are unpacked, or a GIF image on a larger screen
+    page: int = 0  # of the file: a picture of an animation, or of a TIFF file
     is_common: bool = False  # of a kind that all decoders read in the same way, nvImageCodec's too
 
 

@@ -318,6 +318,10 @@ def decode_deep(data: Any, shape: tuple[int, int, int]) -> NDArray[np.uint16] | 
     return results[0] if np.array_equal(results[0], results[1]) else None
 
 
+#: Name in :func:`decoders` of that of other files than JPEGs.
+OF_OTHERS = "nvJPEG2000 or nvTIFF"
+
+
 def decoders() -> Sequence[str]:
     """Return the names of nvImageCodec's decoders for this machine's first GPU."""
     try:
@@ -326,7 +330,7 @@ def decoders() -> Sequence[str]:
         return ()
     kinds = {
         "hardware engine": nvimgcodec.HW_GPU_ONLY, "CUDA": nvimgcodec.HYBRID_CPU_GPU,
-        "JPEG 2000 or TIFF": nvimgcodec.GPU_ONLY,
+        OF_OTHERS: nvimgcodec.GPU_ONLY,
     }  # fmt: skip
     found = []
     for name, kind in kinds.items():

@@ -1,18 +1,33 @@
 """Decoding of one file by the decoders that work in Python: PNG's, Pillow, and those of 16-bit values."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import exif, pillow, png
-from .decoder import RefusedError
+from .decoder import RefusedError, check_size
 from .options import DecodeOptions
 
 _BITS = 16
 
 #: Factor from 8-bit to 16-bit values.
 FROM_BYTES = 257
+
+
+def decode_pages(data: Any, options: DecodeOptions) -> Iterator[NDArray[Any]]:
+    """Yield all pictures of a file, as :func:`decode` returns one of them."""
+    first = pillow.read_header(data, options.max_pixels)
+    count = pillow.page_count(data)
+    check_size(first.height * count, first.width, options.max_pixels)
+    yield decode(data, first, options)
+    if first.codec in pillow.ANIMATED and count > 1:
+        for decoded in pillow.decode_animation(data, first, count, options):
+            yield decoded if options.bits == 8 else decoded * np.uint16(FROM_BYTES)
+    else:
+        for page in range(1, count):
+            yield decode(data, pillow.read_header(data, options.max_pixels, page), options)
 
 
 def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> NDArray[Any]:
@@ -25,7 +40,7 @@ def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> ND
         found = pillow.decode16(data, header) if found is None else found
         decoded = pillow.laid_out(found, found.shape[:2], options.channels, _BITS, None)
     else:
-        part = png.part_of(data, options) if header.codec == "png" else None
+        part = png.part_of(data, options) if header.codec == "png" and not header.page else None
         decoded = pillow.decode(data, header, options) if part is None else part.pixels()
         if options.bits != 8:
             decoded = decoded * np.uint16(FROM_BYTES)

@@ -13,7 +13,7 @@ import io
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -40,7 +40,7 @@ from .plain_parts import (
     with_palette,
 )
 from .recoded import is_recoded, jpeg_header, stored_jpeg
-from .tiff_parts import pixels_of_rows, tiff_contents, tiff_profile
+from .tiff_parts import pixels_of_rows, tiff_contents, tiff_pages, tiff_profile, tiff_resolution
 
 Pixels = NDArray[np.uint8]
 
@@ -65,6 +65,9 @@ _PLUGINS = {  # PIL.JpegImagePlugin.JpegImageFile, and so on
     "jpeg": "JpegImage", "png": "PngImage", "gif": "GifImage", "webp": "WebPImage", "tiff": "TiffImage",
     "pnm": "PpmImage", "jpeg2k": "Jpeg2KImage", "bmp": "BmpImage",
 }  # fmt: skip
+#: Formats of animations: Pillow decodes a picture on top of those before it.
+ANIMATED = ("gif", "webp", "png")
+_MOST_SOUGHT = 1 << 31  # pixels of an animation up to the picture that is decoded
 _BAND = 1 << 18  # pixels converted at a time: their memory stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
@@ -75,16 +78,19 @@ _FULL = 8  # full scale, in eighths
 BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 
-def read_header(data: Any, max_pixels: int) -> PillowHeader:
-    """Read the header of file bytes; no memory is allocated for pixels. Raise ValueError if it cannot be decoded."""
+def read_header(data: Any, max_pixels: int, page: int = 0) -> PillowHeader:
+    """Read the header of file bytes; no memory is allocated for pixels. Raise ValueError if it cannot be decoded.
+
+    ``page`` is a picture of an animation, or of a TIFF file.
+    """
     data = data if isinstance(data, bytes) else bytes(data)
     recoded = is_recoded(data)
     data = jpeg_header(data) if recoded else data  # its JPEG is restored when it is decoded
     codec = _codec(data)
     with _reasons(codec):
-        found = _contents(data, codec)
+        found = _contents(data, codec, page)
         check_size(found.height, found.width, max_pixels)
-    return found._replace(codec=codec, parts=() if recoded else found.parts)
+    return found._replace(codec=codec, parts=() if recoded else found.parts, page=page)
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
@@ -198,7 +204,11 @@ def _media_codec(data: bytes) -> str:
     )
 
 
-def _contents(data: bytes, codec: str) -> PillowHeader:
+def _contents(data: bytes, codec: str, page: int = 0) -> PillowHeader:
+    if page and codec == "tiff":
+        return tiff_contents(data, page)._replace(is_common=False)
+    if page:
+        return _animated(data, codec, page)
     if codec in _CONTENTS:
         try:
             return _CONTENTS[codec](data)
@@ -216,11 +226,72 @@ def _contents(data: bytes, codec: str) -> PillowHeader:
 
 def _with_parts(data: bytes, header: PillowHeader) -> PillowHeader:
     """Return a header with the parts of its file, which one that is kept does not have."""
-    return header if header.parts else _contents(data, header.codec)._replace(codec=header.codec)
+    return header if header.parts else _contents(data, header.codec, header.page)._replace(codec=header.codec)
+
+
+def page_count(data: Any) -> int:
+    """Return the number of pictures of file bytes: of an animation, or pages of a TIFF file; 1 for other formats."""
+    data = _file_bytes(data)
+    codec = _codec(data)
+    with _reasons(codec):
+        if codec == "tiff":
+            return tiff_pages(data)
+        if codec == "avif":
+            return int(_avif_decoder(data).get_info()[1])
+        return int(getattr(_with_plugin(codec, io.BytesIO(data)), "n_frames", 1)) if codec in ANIMATED else 1
+
+
+def details(data: Any) -> tuple[int, bool, tuple[float, float] | None]:
+    """Return the number of pictures of file bytes, whether they have an ICC profile, and their pixels per inch."""
+    data = _file_bytes(data)
+    codec = _codec(data)
+    pages, has_icc, dpi = 1, False, None
+    with suppress(Exception):  # what is damaged there does not affect the pixels
+        pages = page_count(data)
+        has_icc = _profile(data, codec) is not None
+        found = tiff_resolution(data) if codec == "tiff" else _info(data, codec).get("dpi")
+        dpi = None if found is None else (float(found[0]), float(found[1]))
+    return pages, has_icc, dpi if dpi is None or min(dpi) > 0 else None
+
+
+def _info(data: bytes, codec: str) -> dict[str, Any]:
+    """Return what Pillow's plugin says of a file, if it has one."""
+    found: dict[str, Any] = _with_plugin(codec, io.BytesIO(data)).info if codec in _PLUGINS else {}
+    return found
+
+
+def decode_animation(data: bytes, first: PillowHeader, count: int, options: DecodeOptions) -> Iterator[Pixels]:
+    """Yield the pictures of an animation but the first, as :func:`decode` returns one; each is decoded once."""
+    with _reasons(first.codec):
+        _animated(data, first.codec, 1)
+        image = _with_plugin(first.codec, io.BytesIO(data))
+        for page in range(1, count):
+            image.seek(page)
+            image.load()
+            yield laid_out(image, image.size[::-1], options.channels, 16, BACKGROUNDS.get(options.alpha))
+
+
+def _animated(data: bytes, codec: str, page: int) -> PillowHeader:
+    """Return the header of a picture of an animation, which has the size of the first one."""
+    if codec not in ANIMATED:
+        raise RefusedError(f"pages of {NAMES[codec]} files are not supported, only of GIF, WebP, APNG and TIFF files")
+    first, count = _contents(data, codec), page_count(data)
+    if page >= count:
+        raise ValueError(f"it has no page {page}, but {count}, of which the first is 0")
+    if (page + 1) * first.height * first.width > _MOST_SOUGHT:
+        raise RefusedError(f"page {page} is decoded after those before it, which is too much")
+    if first.depth > _BYTE or first.orientation != 1:
+        raise RefusedError("animations of 16 bits, or with an orientation, are not supported")
+    return first._replace(parts=[data], channels=4)
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
     """Return the plugin's image, loaded, or pixels if it needs no plugin; and the bits used of 16."""
+    if header.page and header.codec in ANIMATED:
+        image = _with_plugin(header.codec, io.BytesIO(data))
+        image.seek(header.page)
+        image.load()
+        return image, 16
     if header.codec == "avif":
         return _avif(data, header), 16
     if header.codec == "jpeg2k" and header.depth > _BYTE and (header.channels, header.depth) not in _DEEP_GRAY:

@@ -122,6 +122,18 @@ def tags_at(
     return tags, int.from_bytes(rest, "little" if order == "<" else "big") if len(rest) == inline else 0
 
 
+def pages_at(read: Read, end: int, form: Form) -> Iterator[int]:
+    """Yield the offset of the directory of each page; raise ValueError where they form a loop."""
+    seen: set[int] = set()
+    at = form.first
+    while at:
+        if at in seen:
+            raise ValueError(f"the directory at byte {at} comes twice")
+        seen.add(at)
+        yield at
+        at = tags_at(read, end, form, at, frozenset())[1]
+
+
 def with_values(read: Read, form: Form, tags: dict[int, Tag]) -> Directory:
     """Read the values of tags."""
     return Directory(form.order, {tag: Entry(*one[:2], read(one.place, one.size)) for tag, one in tags.items()})

@@ -1,4 +1,4 @@
-"""The first directory of a TIFF file: which decoder it needs, and the tags that affect its pixels.
+"""A directory of a TIFF file: which decoder it needs, and the tags that affect its pixels.
 
 Pillow warns of damaged tags that do not affect the image, and it depends on their versions whether Pillow or libtiff
 applies the orientation. So Pillow receives a file with the tags it needs and no orientation. It decodes the layouts of
@@ -9,6 +9,7 @@ its table here; of other lossless files it unpacks the bytes of each plane, as i
 import struct
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,10 @@ from .tiff_directories import (
     WHOLE,
     Directory,
     Entry,
+    Read,
     form_of,
     integers,
+    pages_at,
     tags_at,
     with_values,
     written,
@@ -77,6 +80,7 @@ _KEPT = {
 }  # fmt: skip
 _KIND, _WHITE, _INK_SET = 254, 318, 332
 _COEFFICIENTS, _SUBSAMPLING, _BLACK_WHITE, _PROFILE = 529, 530, 532, 34675
+_X_DPI, _Y_DPI, _UNIT, _INCH, _CENTIMETER = 282, 283, 296, 2, 3
 _UNUSUAL = {_KIND, _WHITE, SUBDIRECTORIES}  # tags of which most files have none, or one that changes nothing
 _READ = {*_KEPT, *_UNUSUAL, _ORIENTATION, _PLANAR, _INK_SET}  # Pillow misreads single planes
 _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _ROWS, _PLANAR, _PREDICTOR,
@@ -85,10 +89,10 @@ _MOST_SAMPLES = 8
 _LEAST_TILE = 16
 
 
-def tiff_contents(data: bytes) -> PillowHeader:
-    """Read the first directory of a TIFF file."""
+def tiff_contents(data: bytes, page: int = 0) -> PillowHeader:
+    """Read a directory of a TIFF file, by default the first one."""
     try:
-        directory = _read(data)
+        directory = _read(data, page=page)
     except struct.error:
         raise ValueError("the header is truncated or damaged: no directory at the offset it gives") from None
     height, width = directory.number(_HEIGHT, 0), directory.number(_WIDTH, 0)
@@ -119,14 +123,38 @@ def tiff_profile(data: bytes) -> bytes | None:
     return None if entry is None else bytes(entry.value)
 
 
-def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ)) -> Directory:
+def tiff_pages(data: bytes) -> int:
+    """Return the number of pages of a file."""
+    read = _reader(data)
+    try:
+        return sum(1 for _ in pages_at(read, len(data), form_of(read)))
+    except struct.error:
+        raise ValueError("a directory is truncated or damaged") from None
+
+
+def _reader(data: bytes) -> Read:
     view = memoryview(data)
+    return lambda offset, size: view[offset : offset + size]
 
-    def read(offset: int, size: int) -> memoryview:
-        return view[offset : offset + size]
 
+def tiff_resolution(data: bytes) -> tuple[float, float] | None:
+    """Return the pixels per inch of a file, horizontally and vertically; None if it does not say."""
+    directory = _read(data, {_X_DPI, _Y_DPI, _UNIT})
+    unit = {_INCH: 1.0, _CENTIMETER: 2.54}.get(directory.number(_UNIT, _INCH))
+    entries = [directory.entries.get(tag) for tag in (_X_DPI, _Y_DPI)]
+    if unit is None or any(one is None or one.kind != 5 for one in entries):
+        return None
+    across, down = (struct.unpack_from(f"{directory.order}2I", one.value) for one in entries if one is not None)
+    return (unit * across[0] / across[1], unit * down[0] / down[1]) if across[1] and down[1] else None
+
+
+def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ), page: int = 0) -> Directory:
+    read = _reader(data)
     form = form_of(read)
-    return with_values(read, form, tags_at(read, len(data), form, form.first, wanted, _UNUSUAL)[0])
+    at = form.first if page == 0 else next(islice(pages_at(read, len(data), form), page, None), 0)
+    if at == 0 and page:
+        raise ValueError(f"it has no page {page}, but {tiff_pages(data)}, of which the first is 0")
+    return with_values(read, form, tags_at(read, len(data), form, at, wanted, _UNUSUAL)[0])
 
 
 def _checked_bits(directory: Directory) -> int:

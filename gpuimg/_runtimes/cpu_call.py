@@ -346,7 +346,7 @@ class Call:
         status, orientation = self._statuses[i].copy(), int(source.orientations[i])
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
-            if header.codec == "png":
+            if header.codec == "png" and not header.page:
                 here = slice(i, i + 1)
                 regions = exif.stored_regions(
                     self._images["region"][here], self._sizes[here], source.orientations[here]
