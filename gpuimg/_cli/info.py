@@ -29,6 +29,7 @@ _PACKAGES = {
     "numba": ("numba",),
     "Pillow": ("pillow",),
     "pillow-heif": ("pillow-heif",),
+    "pillow-jxl": ("pillow-jxl-plugin",),
     "PyAV": ("av",),
     "deflate": ("deflate",),
     "isal": ("isal",),
@@ -122,11 +123,11 @@ def decoders(gpu: bool) -> dict[str, str]:
     """Return the decoder of each kind of image file; with ``gpu``, including those on the GPU."""
     found = versions()
     formats = "other JPEG, interlaced PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
-    heic = ", HEIC" if found["pillow-heif"] else ""
+    more = ", HEIC" * bool(found["pillow-heif"]) + ", JPEG XL" * bool(found["pillow-jxl"])
     rows = {
         "JPEG on a CPU": "gpuimg (baseline, progressive)",
         "PNG": f"gpuimg, inflated by {_inflater(found)}",
-        "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})",
+        "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{more})",
     }
     if gpu:
         found_there = nvimgcodec.decoders()

@@ -31,8 +31,8 @@ class ImageInfo(NamedTuple):
     channels : int
         Channels in the file (3 for YCbCr, 4 for CMYK or RGBA).
     codec : str
-        ``"jpeg"``, ``"png"``, ``"webp"``, ``"avif"``, ``"gif"``, ``"tiff"``, ``"bmp"``, ``"pnm"``, ``"jpeg2k"`` or
-        ``"heic"``.
+        ``"jpeg"``, ``"png"``, ``"webp"``, ``"avif"``, ``"gif"``, ``"tiff"``, ``"bmp"``, ``"pnm"``, ``"jpeg2k"``,
+        ``"heic"`` or ``"jxl"``.
     chroma_subsampling : str
         ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on; ``"unknown"`` if the file does not specify it.
     orientation : int

@@ -28,6 +28,7 @@ from .decoder import Parts, RefusedError, check_size
 from .decoder import PillowHeader as PillowHeader
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
+from .jxl_parts import CODESTREAM, CONTAINER, jxl_contents
 from .options import WITH_ALPHA, DecodeOptions
 from .plain_parts import (
     RLE,
@@ -46,12 +47,13 @@ Pixels = NDArray[np.uint8]
 
 NAMES = {
     "jpeg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WebP", "tiff": "TIFF", "bmp": "BMP", "pnm": "PNM",
-    "jpeg2k": "JPEG 2000", "avif": "AVIF", "heic": "HEIC",
+    "jpeg2k": "JPEG 2000", "avif": "AVIF", "heic": "HEIC", "jxl": "JPEG XL",
 }  # fmt: skip
 _MAGIC = (
     (b"\xff\xd8", "jpeg"), (b"\x89PNG\r\n\x1a\n", "png"), (b"GIF87a", "gif"), (b"GIF89a", "gif"),
     (b"II*\0", "tiff"), (b"MM\0*", "tiff"), (b"II+\0", "tiff"), (b"MM\0+", "tiff"), (b"BM", "bmp"),
     (b"\xff\x4f\xff\x51", "jpeg2k"), (b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2k"),
+    (CODESTREAM, "jxl"), (CONTAINER, "jxl"),
 )  # fmt: skip
 _PNM = re.compile(rb"P[1-6][\s#]")
 _AVIF_BRANDS = {b"avif", b"avis"}
@@ -59,7 +61,7 @@ _HEIC_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b
 _REFUSED = {b"GIF8": "GIF", b"\0\0\1\0": "ICO", b"8BPS": "PSD", b"%PDF": "PDF"}
 _CONTENTS: dict[str, Callable[[bytes], PillowHeader]] = {
     "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
-    "pnm": pnm_contents, "jpeg2k": jpeg2k_contents, "bmp": bmp_contents,
+    "pnm": pnm_contents, "jpeg2k": jpeg2k_contents, "bmp": bmp_contents, "jxl": jxl_contents,
 }  # fmt: skip
 _PLUGINS = {  # PIL.JpegImagePlugin.JpegImageFile, and so on
     "jpeg": "JpegImage", "png": "PngImage", "gif": "GifImage", "webp": "WebPImage", "tiff": "TiffImage",
@@ -300,6 +302,8 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         image = _heic(data)
         image.load()
         return image, 16
+    if header.codec == "jxl":
+        return _jxl(data)[0], 16
     contents = _with_parts(data, header)
     if header.codec == "bmp" and contents.layout.bits <= _BYTE:
         return with_palette(contents.layout.palette, _bmp_indices(data, contents)), 16
@@ -379,6 +383,22 @@ def _heic(data: bytes) -> Any:
     return HeifImageFile(io.BytesIO(data))
 
 
+def _jxl(data: bytes) -> tuple[Any, bytes | None]:
+    """Return a Pillow image and its profile; of a JPEG that was recoded losslessly, the JPEG's."""
+    try:
+        from pillow_jxl import Decoder
+    except ImportError:
+        raise RefusedError(f"JPEG XL needs pillow-jxl-plugin, which is not installed; {install_hint('jxl')}") from None
+    from PIL import Image
+
+    is_jpeg, header, decoded, profile, _ = Decoder(num_threads=1)(data)
+    if is_jpeg:
+        image = _with_plugin("jpeg", io.BytesIO(decoded))
+        image.load()
+        return image, image.info.get("icc_profile")
+    return Image.frombytes(header.mode, (header.width, header.height), decoded), profile
+
+
 def _avif_decoder(data: bytes) -> Any:
     from PIL import AvifImagePlugin
 
@@ -449,6 +469,8 @@ def _profile(data: bytes, codec: str) -> bytes | None:
         profile = _avif_decoder(data).get_info()[3]
     elif codec == "heic":
         profile = _heic(data).info.get("icc_profile")
+    elif codec == "jxl":
+        profile = _jxl(data)[1]
     elif codec == "tiff":
         profile = tiff_profile(data)
     elif codec in _PLUGINS and codec != "bmp":

@@ -2,7 +2,7 @@
 
 A JPEG tile is an abbreviated file: with the tables of its directory, and a marker that names its color space, it is a
 baseline JPEG. As in libtiff and OpenSlide the tag names the color space, whatever the segments of the tile say. Tiles
-of JPEG 2000 and WebP are files as they are; any other becomes a TIFF file of one tile.
+of JPEG 2000, WebP and JPEG XL are files as they are; any other becomes a TIFF file of one tile.
 Formats: TIFF 6.0, its technical note 2 (JPEG tables), and Aperio's and Adobe's compressions.
 """
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .chunked_parts import webp_contents
 from .decoder import PillowHeader, RefusedError
 from .jpeg2k_parts import jpeg2k_contents
+from .jxl_parts import jxl_contents
 from .tiff_directories import (
     HEAD,
     WHOLE,
@@ -39,7 +40,7 @@ _XMP, _NDPI = 700, 65420
 _OF_PIXELS = {_BITS, _COMPRESSION, _PHOTOMETRIC, 266, _SAMPLES, 317, 320, 332, 338, 339, _TABLES, *range(529, 533)}
 _SMALL = {_KIND, _WIDTH, _HEIGHT, _TILE_WIDTH, _TILE_HEIGHT}
 _WANTED = {*_OF_PIXELS, *_SMALL, _PLANAR, _DESCRIPTION, _OFFSETS, _COUNTS, _XMP, _NDPI}
-_JPEG, _WEBP, _JPEG2K, _APERIO_YCBCR = 7, 50001, (34712, 33003, 33005), 33003
+_JPEG, _WEBP, _JPEG2K, _APERIO_YCBCR, _JXL = 7, 50001, (34712, 33003, 33005), 33003, (50002, 52546)
 _RGB, _YCBCR = 2, 6
 _MASK = 4  # of the kind of a directory: a mask of transparency
 _ALIKE = 0.01  # relative difference of the aspect ratios of levels, by rounding
@@ -202,8 +203,8 @@ def _maker(directory: Directory, grid: Grid) -> Callable[[memoryview], bytes]:
     if compression == _JPEG and (samples, photometric) in ((1, 1), (3, _RGB), (3, _YCBCR)) and set(bits) == {8}:
         tables = directory.entries.get(_TABLES)
         return _OfJpegs(size, samples, _jpeg_head(photometric, b"" if tables is None else bytes(tables.value)))
-    if compression == _WEBP:
-        return _Checked(size, samples, webp_contents)
+    if compression in (_WEBP, *_JXL):
+        return _Checked(size, samples, webp_contents if compression == _WEBP else jxl_contents)
     if compression in _JPEG2K:
         if not 8 <= bits[0] <= 16 or (photometric == _YCBCR and compression != _APERIO_YCBCR):
             what = f"{bits[0]} bits{' of YCbCr' * (photometric == _YCBCR)}"
@@ -274,7 +275,7 @@ class _Checked:
             header = self.contents(data)
         except (struct.error, IndexError):
             raise ValueError("its header is truncated") from None
-        if (header.height, header.width) != self.size or (header.channels == 1) != (self.samples == 1):
+        if (header.height, header.width) != self.size or header.channels < self.samples:
             raise ValueError(
                 f"its header gives {header.channels} channels of {header.height} x {header.width}, but its directory "
                 f"{self.samples} of {self.size[0]} x {self.size[1]}"

@@ -19,7 +19,7 @@ _USUAL = "4:2:0"  # replaces all others
 ENDINGS = {
     "JPEG": ("jpg", "jpeg", "jfif", "jpe"), "PNG": ("png",), "WEBP": ("webp",), "TIFF": ("tif", "tiff"),
     "BMP": ("bmp",), "PNM": ("ppm", "pgm", "pbm", "pnm"), "JPEG2K": ("jp2", "j2k"), "GIF": ("gif",),
-    "AVIF": ("avif",), "HEIC": ("heic", "heif"),
+    "AVIF": ("avif",), "HEIC": ("heic", "heif"), "JXL": ("jxl",),
 }  # fmt: skip
 #: Formats of results under ``to="same"``, by codec; all others become JPEG.
 SAME = {"png": "PNG", "webp": "WEBP"}

@@ -37,8 +37,8 @@ _INTEGER = re.compile("0|-?[1-9][0-9]{0,18}")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _EXACT = 1 << 53  # limit of the integers that float64 holds
 
-# Endings that decode with pillow-heif.
-_WITH_PLUGIN = (".heic", ".heif")
+# Endings that decode with pillow-heif, and with pillow-jxl-plugin.
+_WITH_PLUGIN = (".heic", ".heif", ".jxl")
 
 
 class ImageFiles(FileTable):
@@ -178,7 +178,8 @@ def folder(
     Warns
     -----
     RuntimeWarning
-        If ``.heic`` or ``.heif`` files are left out: they need pillow-heif, and to be named in ``extensions``.
+        If ``.heic``, ``.heif`` or ``.jxl`` files are left out: they need pillow-heif or pillow-jxl-plugin, and to be
+        named in ``extensions``.
 
     Notes
     -----
@@ -220,7 +221,8 @@ def folder(
     if left_out:
         warnings.warn(
             f"{printable(base)}: {counted(len(left_out), 'image')} left out, such as {printable(left_out[0])}; install "
-            f"pillow-heif and pass their endings too: extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
+            "pillow-heif or pillow-jxl-plugin and pass their endings too: "
+            f"extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image, ImageCms
 
 import gpuimg as gi
 
@@ -49,6 +50,21 @@ def test_exif_orientation(value: int, form: str) -> None:
     assert batch.sizes.tolist() == [[height, width]]
     np.testing.assert_array_equal(batch[0], upright_pixels(data))
     np.testing.assert_array_equal(gi.decode_image(data, device="cpu"), upright_pixels(data))
+
+
+def test_details_of_a_file() -> None:
+    """Bits, ICC profile and resolution; Pillow writes them all."""
+    icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    colors, deep = Image.new("RGB", (30, 20)), Image.fromarray(np.zeros((20, 30), np.uint16))
+    plain = (8, 1, False, None)
+    for form, pictured in (("JPEG", colors), ("PNG", colors), ("TIFF", colors), ("PNG", deep), ("TIFF", deep)):
+        assert gi.image_info(file_of(pictured, form))[6:] == (8 if pictured is colors else 16, *plain[1:])
+        info = gi.image_info(file_of(pictured, form, dpi=(300, 150), icc_profile=icc))
+        assert (info.pages, info.has_icc) == (1, True)
+        assert info.dpi == pytest.approx((300, 150), rel=1e-3)
+    for form in ("WEBP", "BMP", "PPM", "GIF", "JPEG2000"):
+        info = gi.image_info(file_of(colors, form))
+        assert (info.bits, info.pages, info.has_icc) == plain[:3]
 
 
 @pytest.mark.parametrize("source", [None, 3, [1, 2], np.zeros(9), np.zeros((2, 2), np.uint8), io.StringIO("x")])

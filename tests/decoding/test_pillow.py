@@ -23,8 +23,8 @@ from ..libraries import library
 from ..robustness import foreign
 from ..robustness.formats import peak
 from ..robustness.mutate import Draw
-from ..samples import file_of, png_chunk, smooth, with_orientation
-from .jpegs import upright_pixels
+from ..samples import PHOTOS, file_of, png_chunk, smooth, with_orientation
+from .jpegs import pillow_pixels, upright_pixels
 from .tiffs import of_array
 
 cv2 = library("cv2")
@@ -276,6 +276,59 @@ def test_heic_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(ValueError, match=r"HEIC needs pillow-heif, .*; pip install"):
         read_header(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(60), LIMIT)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_high_throughput_jpeg2k(bits: int) -> None:
+    if bits > 8:
+        library("nvidia")
+    y, x = np.mgrid[:9, :11]
+    wanted = np.stack([20 * x + y, 25 * y, 255 - x * y], 2) * (1 if bits == 8 else 257)
+    depth: Any = "uint8" if bits == 8 else "native"
+    found = gi.decode_image(Path(__file__).parent / "golden" / f"htj2k-{bits}.j2k", device="cpu", depth=depth)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA"])
+@pytest.mark.parametrize("container", [False, True])
+def test_jpeg_xl(noise: NDArray[np.uint8], mode: str, container: bool) -> None:
+    library("pillow_jxl")
+    pixels = Image.fromarray(np.ascontiguousarray(noise[..., : len(mode)].squeeze()), mode)
+    for size in ((WIDTH, HEIGHT), (64, 48), (300, 300), (2000, 1)):
+        image, file = pixels.resize(size), io.BytesIO()
+        image.save(file, "JXL", lossless=True, use_container=container)
+        info = gi.image_info(file.getvalue())
+        assert (info.width, info.height, info.codec) == (*size, "jxl")
+        assert np.array_equal(gi.decode_image(file.getvalue(), device="cpu"), image.convert("RGB"))
+        if "A" in mode:
+            assert np.array_equal(gi.decode_image(file.getvalue(), color="rgba", device="cpu"), image.convert("RGBA"))
+
+
+def test_jpegs_in_jpeg_xl() -> None:
+    """Have the pixels of the JPEG."""
+    library("pillow_jxl")
+    data, file = PHOTOS[0].read_bytes(), io.BytesIO()
+    Image.open(PHOTOS[0]).save(file, "JXL", lossless_jpeg=True)
+    assert len(file.getvalue()) < len(data)
+    assert np.array_equal(gi.decode_image(file.getvalue(), device="cpu"), pillow_pixels(data, 3))
+
+
+def test_jpeg_xl_that_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
+    library("pillow_jxl")
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((5, 7), np.uint16)).save(file, "JXL", lossless=True)
+    with pytest.raises(ValueError, match="JPEG XL with 16 bits per value is not supported, only with 8"):
+        gi.image_info(file.getvalue())
+    with pytest.raises(ValueError, match="32768 x 32768 is 1073741824 pixels, over the limit"):  # before it is decoded
+        gi.image_info(b"\xff\x0a" + (0b10 << 1 | (1 << 15) - 1 << 3 | 1 << 21 | 1 << 24).to_bytes(4, "little"))
+    good = io.BytesIO()
+    Image.new("RGB", (60, 40)).save(good, "JXL")
+    for stop in (2, 3, 20, len(good.getvalue()) - 5):
+        with pytest.raises(ValueError, match=r"damaged JPEG XL file|truncated|no codestream"):
+            gi.decode_image(good.getvalue()[:stop], device="cpu")
+    monkeypatch.setitem(sys.modules, "pillow_jxl", None)
+    with pytest.raises(ValueError, match=r"JPEG XL needs pillow-jxl-plugin, .*; pip install"):
+        gi.decode_image(good.getvalue(), device="cpu")
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "RGB;16"])

@@ -57,6 +57,7 @@ LOSSLESS: dict[str, tuple[Callable[[Pixels], bytes], dict[int, Any]]] = {
     "deflate, differences": (deflated, {259: 32946, 317: 2}),
     "JPEG 2000": (lambda tile: saved(tile, "JPEG2000", no_jp2=True), {259: 34712}),
     "JPEG 2000 of Aperio": (lambda tile: saved(tile, "JPEG2000", no_jp2=True), {259: 33005}),
+    "JPEG XL": (lambda tile: saved(tile, "JXL", lossless=True), {259: 50002}),
     "WebP": (lambda tile: saved(tile, "WEBP", lossless=True), {259: 50001}),
     **{name: (packed(f"tiff_{name}" if name == "lzw" else name), {259: kind})
        for name, kind in {"lzw": 5, "packbits": 32773, "zstd": 50000, "lzma": 34925}.items()},
@@ -130,6 +131,8 @@ def test_every_build_of_directories(file: Path, options: dict[str, Any], kind: s
     ("name", "channels"), [(name, k) for name in LOSSLESS for k in (1, 3) if (name, k) != ("WebP", 1)]
 )
 def test_lossless_tiles(file: Path, name: str, channels: int) -> None:
+    if name == "JPEG XL":
+        library("pillow_jxl")
     if name == "WebP":  # which has no gray
         channels = 3
     image, (encode, tags) = BASE[..., :channels], LOSSLESS[name]
