@@ -8,6 +8,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpuimg
@@ -17,6 +18,7 @@ from gpuimg.sources._formats import SOURCES
 from ..libraries import needs
 from ..processes import python
 from ..samples import PHOTOS, PUBLIC, ROOT
+from ..sources.slides import jpeg_pyramid
 from .test_api import RECORDS
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
@@ -85,7 +87,7 @@ NEEDS = dict.fromkeys(("video", "vlm"), ("av",)) | {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the pages suppose it: photos, train and val with a folder for each class, shards, a video."""
+    """A folder as the pages suppose it: photos, train and val with a folder for each class, shards, slides, a video."""
     place = tmp_path_factory.mktemp("place")
     shutil.copytree(EXAMPLES / "photos", place / "photos")
     (place / "examples").mkdir()
@@ -102,6 +104,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (place / "label").write_text(str(number))
                 shard.add(photo, f"{number}.jpg")
                 shard.add(place / "label", f"{number}.cls")
+    (place / "slides").mkdir()
+    for k, photo in enumerate(PHOTOS[:2]):
+        large = gpuimg.resize(gpuimg.open_batch([photo], device="cpu"), (750, 1000)).array(dtype="uint8")[0]
+        (place / "slides" / f"{k}.svs").write_bytes(jpeg_pyramid(np.asarray(large), side=128))
     (place / "instances.json").write_text(json.dumps(_annotations()))
     if importlib.util.find_spec("av"):
         from ..video.videos import made

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import struct
 import threading
 import zlib
@@ -17,6 +18,8 @@ import gpuimg as gi
 
 from ..decoding.tiffs import pages
 from ..libraries import library
+from ..processes import python
+from ..samples import ROOT
 from .laws import assert_law
 from .remote_server import serving
 from .slides import (
@@ -475,6 +478,11 @@ def test_refused_arguments(file: Path, options: dict[str, Any], error: type[Exce
         opened(file, jpeg_pyramid(BASE), **options)
     with pytest.raises(ValueError, match=r"MIRAX \(.mrxs\) is not supported"):
         gi.tiles("a.mrxs")
+
+
+def test_example() -> None:
+    found = python(ROOT / "examples" / "slides.py")
+    assert re.fullmatch(r"(\d+) of 462 tiles have tissue\neach of \1 tiles once: True\n", found)
 
 
 def test_threads_open_a_level_at_once(file: Path) -> None:
