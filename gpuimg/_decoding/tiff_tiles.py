@@ -136,8 +136,8 @@ def read_pyramid(read: Read, end: int) -> Pyramid:
 
 def _checked_kind(read: Read, tags: dict[int, Tag]) -> str:
     """Return the description of a file, by its first directory; refuse kinds whose tiles do not lie side by side."""
-    texts = {tag: bytes(read(tags[tag].place, min(tags[tag].size, _MOST_TEXT)))
-             for tag in (_DESCRIPTION, _XMP, _NDPI) if tag in tags}  # fmt: skip
+    most = {_DESCRIPTION: _MOST_TEXT, _XMP: _MOST_BYTES, _NDPI: _MOST_BYTES}
+    texts = {tag: bytes(read(tags[tag].place, min(tags[tag].size, most[tag]))) for tag in most if tag in tags}
     for tag, mark, name, reader in _OTHERS:
         if mark in texts.get(tag, b"") and tag in texts:
             raise RefusedError(f"{name} is not supported; {reader} reads it")
@@ -275,10 +275,10 @@ class _Checked:
             header = self.contents(data)
         except (struct.error, IndexError):
             raise ValueError("its header is truncated") from None
-        if (header.height, header.width) != self.size or header.channels < self.samples:
+        if (header.height, header.width) != self.size or header.channels < self.samples or header.orientation != 1:
             raise ValueError(
-                f"its header gives {header.channels} channels of {header.height} x {header.width}, but its directory "
-                f"{self.samples} of {self.size[0]} x {self.size[1]}"
+                f"its header gives {header.channels} channels of {header.height} x {header.width} and orientation "
+                f"{header.orientation}, but its directory {self.samples} of {self.size[0]} x {self.size[1]}"
             )
         return self.head + data if self.head and data[:4] == _CODESTREAM else data
 

@@ -114,12 +114,8 @@ class Tiles(FileTable):
         """Return the slide of tile ``i``, its number there, and how its level is stored."""
         number = bisect_right(self._ends, i)
         slide, level = self.slides[number], self._levels[number]
-        return (
-            number,
-            int(self._chosen[number][i - self._ends[number]]),
-            slide._pyramid.grids[level],
-            slide._tiles(level),
-        )
+        tile = int(self._chosen[number][i - self._ends[number]])  # counted from the end of the slide's
+        return number, tile, slide._pyramid.grids[level], slide._tiles(level)
 
     def label(self, i: int) -> NDArray[np.int64]:
         """Return the label of tile ``i``, which is known without its file."""
@@ -225,16 +221,12 @@ def tiles(
 
     slides, levels = zip(*files.looked_into(opened), strict=True)
     grids = [slide._pyramid.grids[chosen] for slide, chosen in zip(slides, levels, strict=True)]
-    masks = [
-        slide._tiles(chosen).sizes.reshape(grid.shape) > 0
-        for slide, chosen, grid in zip(slides, levels, grids, strict=True)
-    ]
-    if edges == "drop":
-        for mask, grid in zip(masks, grids, strict=True):
-            mask[grid.height // grid.tile_height :] = False
-            mask[:, grid.width // grid.tile_width :] = False
-    if keep is not None:
-        masks = [mask & kept for mask, kept in zip(masks, _kept(keep, grids), strict=True)]
+    masks = [np.ones(grid.shape, np.bool_) for grid in grids] if keep is None else _kept(keep, grids)
+    for k, (slide, grid) in enumerate(zip(slides, grids, strict=True)):
+        masks[k] = masks[k] & (slide._tiles(levels[k]).sizes.reshape(grid.shape) > 0)
+        if edges == "drop":
+            masks[k][grid.height // grid.tile_height :] = False
+            masks[k][:, grid.width // grid.tile_width :] = False
     if not any(mask.any() for mask in masks):
         raise ValueError(
             f"no tile is left: of {len(names)} files, with edges={edges!r}{' and keep=' * (keep is not None)}"
@@ -246,7 +238,7 @@ def tiles(
 
 def _kept(keep: Any, grids: Sequence[Grid]) -> list[NDArray[np.bool_]]:
     """Return a mask of tiles for each slide, of such masks or of labels."""
-    if len(keep) == len(grids) and all(np.asarray(one).dtype == np.bool_ for one in keep):
+    if hasattr(keep, "__len__") and len(keep) == len(grids) and all(np.asarray(one).dtype == np.bool_ for one in keep):
         for k, (one, grid) in enumerate(zip(keep, grids, strict=True)):
             if np.shape(one) != grid.shape:
                 raise ValueError(f"keep[{k}] must be {grid.shape}, rows and columns of tiles, not {np.shape(one)}")

@@ -467,6 +467,7 @@ def test_a_few_fill_bytes_are_none(file: Path) -> None:
         ({"edges": "pad"}, ValueError, "edges must be one of 'drop', 'keep'"),
         ({"keep": [np.zeros((2, 2), bool)]}, ValueError, r"keep\[0\] must be \(3, 3\)"),
         ({"keep": [np.zeros((3, 3), bool)]}, ValueError, "no tile is left"),
+        ({"keep": 3}, ValueError, "keep must be a list of 1 masks of tiles"),
         ({"keep": np.zeros((3, 3))}, ValueError, "keep must be a list of 1 masks of tiles"),
         ({"keep": [(0, 0, 256), (1, 0, 0)]}, ValueError, r"keep has \(1, 0, 0\), which is not the label of a tile"),
         ({"keep": [(0, 0, 255)]}, ValueError, r"keep has \(0, 0, 255\), which is not"),
@@ -501,3 +502,12 @@ def test_threads_open_a_level_at_once(file: Path) -> None:
         one.join()
     assert all(np.array_equal(one, wanted) for one in found)
     assert len(found) == 8
+
+
+def test_turned_tiles_are_bad(file: Path) -> None:
+    """Of a format whose decoder would turn them; see test_tags_and_tiles_that_disagree_on_colors for JPEGs."""
+    exif = Image.Exif()
+    exif[274] = 6
+    source = opened(file, pyramid(BASE, lambda tile: saved(tile, "WEBP", exif=exif), {259: 50001, 262: 2}, side=64))
+    with pytest.raises(ValueError, match=r"tile at 0, 0 of level 0: its header gives 3 channels .* orientation 6"):
+        source[0]
