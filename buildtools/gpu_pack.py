@@ -1,8 +1,8 @@
 """Everything that measuring a GPU takes on a machine without a network, in one file: ``make gpu-pack``.
 
 The working tree as it is, its loops and CUDA kernels compiled, photos, videos, and the packages that a machine with
-CuPy, PyTorch and pytest may lack: nvImageCodec without what does not decode JPEGs, nvJPEG, and PyAV. There:
-``python -m tarfile -e gpu-pack.tar.xz && cd gpu-pack && python -m bench.gpu``.
+CuPy, PyTorch and pytest may lack: nvImageCodec without what decodes neither JPEG nor JPEG 2000, nvJPEG, nvJPEG2000, and
+PyAV. There: ``python -m tarfile -e gpu-pack.tar.xz && cd gpu-pack && python -m bench.gpu``.
 """
 
 import argparse
@@ -27,13 +27,23 @@ _PHOTOS: Final = 288  # as `make gpu-photos` makes
 _MOST_BYTES: Final = 50 << 20
 #: By CUDA's major version; nvJPEG's must not be newer than the driver's CUDA.
 _PACKAGES: Final = {
-    "13": ("nvidia-nvimgcodec-cu13==0.9.0.20", "nvidia-nvjpeg==13.0.4.44", "av==18.1.0"),
-    "12": ("nvidia-nvimgcodec-cu12==0.9.0.20", "nvidia-nvjpeg-cu12==12.4.0.76", "av==18.1.0"),
+    "13": (
+        "nvidia-nvimgcodec-cu13==0.9.0.20",
+        "nvidia-nvjpeg==13.0.4.44",
+        "nvidia-nvjpeg2k-cu13==0.11.0.51",
+        "av==18.1.0",
+    ),
+    "12": (
+        "nvidia-nvimgcodec-cu12==0.9.0.20",
+        "nvidia-nvjpeg-cu12==12.4.0.76",
+        "nvidia-nvjpeg2k-cu12==0.11.0.51",
+        "av==18.1.0",
+    ),
 }
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
 #: In front of the machine's packages, with which it shares the name ``nvidia``.
 _ALL_FOLDERS: Final = '__path__ = __import__("pkgutil").extend_path(__path__, __name__)\n'
-_NEEDLESS: Final = ("opencv", "tiff", "nvtiff", "nvjpeg2k", "nvbmp", "nvpnm")  # extensions of other formats
+_NEEDLESS: Final = ("opencv", "tiff", "nvtiff", "nvbmp", "nvpnm")  # extensions of other formats
 
 
 def compiled() -> Path:
@@ -69,10 +79,12 @@ def packages(cuda: str, python: str) -> Path:
     needless += [one for name in _NEEDLESS for one in (codec / "extensions").glob(f"lib{name}_ext*")]
     for one in needless:
         shutil.rmtree(one) if one.is_dir() else one.unlink()
-    # nvJPEG beside nvImageCodec, which looks there, too: a second folder of NVIDIA's would hide the machine's own.
-    (library,) = partial.glob("nvidia/*/lib/libnvjpeg.so.*")
-    library.rename(codec / library.name)
-    shutil.rmtree(library.parents[1])
+    # Beside nvImageCodec, which looks there, too: a second folder of NVIDIA's would hide the machine's own.
+    for name in ("nvjpeg", "nvjpeg2k"):
+        (library,) = partial.glob(f"nvidia/*/lib/lib{name}.so.*")
+        library.rename(codec / library.name)
+        if not list(library.parent.glob("lib*.so.*")):
+            shutil.rmtree(library.parents[1])
     (codec.parent / "__init__.py").write_text(_ALL_FOLDERS)
     partial.rename(folder)
     return folder

@@ -129,7 +129,7 @@ FAULTS = [
     Fault("tiles: directories may form a loop", "gpuimg/_decoding/tiff_directories.py",
           "if at in seen or len", "if len", "sources/tiles"),
     Fault("tiles: tiles that reach over the edge are not dropped", "gpuimg/sources/tiles.py",
-          "mask[:, grid.width // grid.tile_width :] = False", "pass", "sources/tiles"),
+          "masks[k][:, grid.width // grid.tile_width :] = False", "pass", "sources/tiles"),
     Fault("tiles: neighbors are fetched with what lies between", "gpuimg/sources/tiles.py",
           "_GAP = 1 << 10", "_GAP = 1 << 16", "sources/tiles"),
     Fault("recordio: parts of a record are not padded to four bytes", "gpuimg/sources/recordio.py",

@@ -271,6 +271,29 @@ def both() -> None:
         attempt(way, against_cpu, way, some, ANY, decoder="nvimagecodec", color=color)
 
 
+def others() -> None:
+    """JPEG 2000 files without loss, by nvImageCodec where it has nvJPEG2000: every pixel is the CPU's."""
+    pixels = np.asarray(gi.resize(gi.open_batch(photos(_COUNT), device="cpu"), (120, 160)).array(dtype="uint8"))
+    deep = pixels[..., 0].astype(np.uint16) * 257 - np.arange(160, dtype=np.uint16) % 7
+    options: dict[str, dict[str, Any]] = {"8 bits": {}, "16 bits": {"color": "gray", "depth": "native"}}
+    for (way, how), values in zip(options.items(), (pixels, deep), strict=True):
+        attempt(way, _others, list(map(_jpeg2k, values)), **how)
+
+
+def _jpeg2k(values: Any) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(values).save(file, "JPEG2000", no_jp2=True)
+    return file.getvalue()
+
+
+def _others(files: list[bytes], **options: Any) -> dict[str, Any]:
+    from gpuimg._decoding import nvimgcodec as own
+
+    x, y = (gi.decode_batch(files, device=name, **options) for name in ("cuda", "cpu"))
+    differ = sum(not np.array_equal(one.get(), other) for one, other in zip(x, y, strict=True))
+    return {"differ": differ, "decoders": list(own.decoders()), **({"problem": "other pixels"} if differ else {})}
+
+
 def first_batch() -> None:
     """A user's first batch, with the self-test, from the start of the process."""
     with warnings.catch_warnings(record=True) as told:
@@ -294,8 +317,8 @@ def small() -> None:
 CHECKS: dict[str, Callable[[], None]] = {
     "facts": facts, "probe": probe, "kernels": kernels, "self-test": self_test, "ours": ours,
     "nvimagecodec-cuda": partial(nvimagecodec, 0.0), "nvimagecodec-hardware": partial(nvimagecodec, 1.0),
-    "nvimagecodec-batches": partial(nvimagecodec, 1.0, True), "both": both, "first-batch": first_batch,
-    "small": small,
+    "nvimagecodec-batches": partial(nvimagecodec, 1.0, True), "both": both, "others": others,
+    "first-batch": first_batch, "small": small,
 }  # fmt: skip
 
 

@@ -362,7 +362,7 @@ def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, way: str, here: i
     options, job, expected = ROUTES[way]
     monkeypatch.setenv("GPUIMG_DECODER", job or "")
     if here == 1:
-        monkeypatch.setattr(gpu.nvimgcodec, "gpu_decoder", lambda *_: None)
+        monkeypatch.setattr(gpu.library, "lacks", {"hardware", "hybrid"})
     elif here == 2:
         monkeypatch.setattr(nvimgcodec, "library", missing)
     files = list(ROUTED.values())

@@ -48,7 +48,7 @@ OTHERS: dict[str, Callable[[Any, gi.Rng, Ints], Any]] = {
     "copy_paste": lambda x, rng, ints: gi.copy_paste(
         x, ints(20, 24), ints() / 9, ints(), partner=range(len(x)), rng=rng)[:2],
 }  # fmt: skip
-OF_FILES = {"class_weights", "file_list", "load", "split", "open_clips", "random_clips"}  # or data sets
+OF_FILES = {"class_weights", "file_list", "load", "split", "open_clips", "random_clips", "open_batch", "decode_batch"}
 FUNCTIONS = {  # with the annotations of parameters that take a value for each image
     name: {
         key: one.annotation

@@ -17,14 +17,13 @@ import gpuimg as gi
 from gpuimg._io import native_read
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
-from gpuimg.sources._formats import SOURCES as FORMATS
 from gpuimg.sources._indexes import Names
 from gpuimg.sources._reading import OPEN_FILES, OpenFiles, printable
 
 from ..libraries import needs
 from .laws import assert_threads, assert_vanished, cuts, flipped, open_files, outcome, photos
 from .test_mxnet import GOLDEN
-from .writers import framed, write_array, write_lmdb, write_parquet, write_tar
+from .writers import FORMATS, framed, write_array, write_lmdb, write_parquet, write_tar
 
 DATA = photos(6)
 NOISE = [np.random.default_rng(k).bytes(3000) for k in range(20)]  # of ArrayRecord, whose blocks are large
