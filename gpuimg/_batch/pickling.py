@@ -25,7 +25,8 @@ def packed(source: Encoded | Pixels) -> Any:
     alone = replace(source, data=data, names=list(source.names), failures=dict(source.failures))
     if isinstance(alone, EncodedClips):
         return alone
-    return replace(alone, headers=alone.headers.part(slice(0)), others={}, given_up=set(), scales=None)
+    pages = {i: one for i, one in alone.others.items() if one.page}  # the only headers that are not read again
+    return replace(alone, headers=alone.headers.part(slice(0)), others=pages, given_up=set(), scales=None)
 
 
 def unpacked(source: Any, runtime: Runtime) -> Any:
@@ -38,7 +39,8 @@ def unpacked(source: Any, runtime: Runtime) -> Any:
         return unpacked(source.of, runtime).take(source.rows)
     if isinstance(source, EncodedClips):
         return replace(source, failures=dict(source.failures))
-    opened = open_images(source.data, source.options, "fill", source.names)
+    pages = np.array([source.others[i].page if i in source.others else 0 for i in range(len(source))], np.int64)
+    opened = open_images(source.data, source.options, "fill", source.names, pages)
     for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
         if i not in source.failures:
             raise ValueError(

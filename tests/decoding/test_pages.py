@@ -1,6 +1,7 @@
 """Pictures of animations, and pages of TIFF files."""
 
 import io
+import pickle
 from typing import Any
 
 import cv2
@@ -50,14 +51,17 @@ def stack(pictures: NDArray[np.uint8], dtype: str = "uint8", **options: Any) -> 
 def test_animations(form: str) -> None:
     wanted = frames()
     data = animation(form, wanted)
-    opened = cv2.imdecodeanimation(np.frombuffer(data, np.uint8))[1].frames
-    np.testing.assert_array_equal([one[..., 2::-1] for one in opened], wanted)  # what the file says, by OpenCV
+    read = cv2.imdecodeanimation(np.frombuffer(data, np.uint8))[1].frames
+    np.testing.assert_array_equal([one[..., 2::-1] for one in read], wanted)  # what the file says, by OpenCV
     np.testing.assert_array_equal(gi.decode_image(data, device="cpu", pages="all"), wanted)
     for k in range(T):
         np.testing.assert_array_equal(gi.decode_image(data, device="cpu", pages=k), wanted[k])
     found = gi.decode_batch([data] * 3, device="cpu", pages=[4, 0, 2])
     for one, k in zip(found, (4, 0, 2), strict=True):
         np.testing.assert_array_equal(one, wanted[k])
+    opened = gi.open_batch([data] * 3, device="cpu", pages=[4, 0, 2])
+    for batch in (opened, opened.take([2, 1, 0])[::-1], pickle.loads(pickle.dumps(opened))):
+        np.testing.assert_array_equal(gi.horizontal_flip(batch).array(), wanted[[4, 0, 2], :, ::-1])
     assert gi.image_info(data).pages == T
 
 
