@@ -25,6 +25,7 @@ WANTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "a user": ((), ()), "all extras of a CPU": (tuple(name for name in EXTRAS if "cuda" not in name), ()),
     **{f"{cuda}{torch}": ((cuda, f"jit-{cuda}", *torch.split()), ())
        for cuda, torch in product(("cuda12", "cuda13"), ("", " torch", " jax"))},
+    **{f"{cuda} TIFF": ((cuda, f"jit-{cuda}", f"tiff-{cuda}"), ()) for cuda in ("cuda12", "cuda13")},
     "make test": (("jit",), ("test", "dev")), "make test with a GPU": (("cuda13", "jit-cuda13"), ("test", "dev")),
     "make test-all": (("jit",), ("test", "dev", "oracles", "engines", "without-gpu")),
     "make docs": (("jit", "progress", "video"), ("docs",)), "make bench": (("jit",), ("photos", "peers")),
