@@ -19,7 +19,7 @@ from .._decoding.options import DecodeOptions
 from .._decoding.tiff_tiles import Grid, Pyramid, Stored, read_pyramid, stored_tiles
 from .._io.file_bytes import MAX_BYTES
 from .._runtimes.devices import runtime_for
-from ._reading import OpenFiles, Path, shards
+from ._reading import OpenFiles, Path, printable, shards
 from ._remote import Remote
 from ._table import FileTable, Place, contents_of
 
@@ -229,7 +229,8 @@ def tiles(
             masks[k][:, grid.width // grid.tile_width :] = False
     if not any(mask.any() for mask in masks):
         raise ValueError(
-            f"no tile is left: of {len(names)} files, with edges={edges!r}{' and keep=' * (keep is not None)}"
+            f"no tile is left of {printable(names[0])}{f' and {len(names) - 1} more' * (len(names) > 1)}, with "
+            f"edges={edges!r}{' and keep=' * (keep is not None)}"
         )
     return Tiles(
         files, slides, levels, [np.flatnonzero(mask).astype(np.int32) for mask in masks], edges=edges == "keep"

@@ -58,7 +58,7 @@ SUBJECTS = {
     "foreign": Subject("foreign:check", kept=100),
     "prepared": Subject("prepared:check", 0.5, 60.0),
     "sources": Subject("sources:check", room=1 << 30),
-    "slides": Subject("slides:check", kept=100, is_loud=True),
+    "slides": Subject("slides:check", kept=400, is_loud=True),  # tiles of up to 16 million pixels
     "remote": Subject("remote:check", 0.1, 60.0, 300, chunk=50, threads=40),
     "videos": Subject("videos:check", 0.5, 20.0, 600, is_loud=True),
 }
