@@ -230,7 +230,7 @@ class _OfJpegs:
 
     def __call__(self, tile: memoryview) -> bytes:
         before, head = self._usual
-        if tile[: len(before)] != before:  # those of one writer begin alike
+        if bytes(tile[: len(before)]) != before:  # those of one writer begin alike
             before, head = self._usual = self._replaced(bytes(tile))
         return b"".join((head, tile[len(before) :]))
 
