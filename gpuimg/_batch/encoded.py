@@ -67,7 +67,7 @@ def info(data: Any, options: DecodeOptions) -> ImageInfo:
     if found:
         raise ValueError(found[0])
     height, width = sizes[0].tolist()
-    header, more = headers.records[0], pillow.details(data)
+    header, more = headers.records[0], pillow.details(data, others.get(0))
     orientation = int(header["orientation"])
     if others:
         one = others[0]

@@ -137,6 +137,8 @@ def open_batch(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
+    if isinstance(pages, str):
+        raise ValueError(f"pages must be numbers, not {pages!r}; gpuimg.decode_batch decodes all pages as clips")
     return Batch(Recording.start(runtime, open_images(sources, options, on_error, pages=_pages(pages, sources))))
 
 
@@ -185,9 +187,9 @@ def decode_batch(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
+    numbers = _pages(pages, sources)
     if isinstance(pages, str) and len(sources):
-        return Batch(Recording.start(runtime, decoded_pages(runtime, sources, options, on_error, pages)))
-    numbers = None if isinstance(pages, str) else _pages(pages, sources)
+        return Batch(Recording.start(runtime, decoded_pages(runtime, sources, options, on_error)))
     recording = Recording.start(runtime, open_images(sources, options, on_error, pages=numbers))
     return Batch(Recording.start(runtime, recording.decoded()))
 
@@ -242,9 +244,9 @@ def decode_image(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
+    numbers = _pages(pages, [source])
     if isinstance(pages, str):
-        return decoded_pages(runtime, [source], options, "raise", pages).stacked()
-    numbers = None if type(pages) is int and pages == 0 else _pages(pages, [source])
+        return decoded_pages(runtime, [source], options, "raise").stacked()
     try:
         data = read_one(source, options.max_bytes)
         pixels = runtime.decode_file(data, options) if numbers is None else None
@@ -256,8 +258,11 @@ def decode_image(
     return Recording.start(runtime, images).decoded().view(0)
 
 
-def _pages(pages: PerImage, sources: Sequence[Source]) -> Ints | None:
-    """Return the pages (N,) of files; None for the first page of all."""
+def _pages(pages: PerImage | Literal["all"], sources: Sequence[Source]) -> Ints | None:
+    """Return the pages (N,) of files; None for the first page of all, and for "all"."""
+    if isinstance(pages, str):
+        arguments.one_of(pages, "pages", ("all",))
+        return None
     if type(pages) is int and pages == 0:
         return None
     return arguments.integers(pages, len(sources), "pages", low=0)

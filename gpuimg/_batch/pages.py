@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.arguments import one_of
 from .._data.images import Pixels
 from .._decoding import one_file
 from .._decoding.options import DecodeOptions
@@ -17,11 +16,8 @@ from .._threads.threads import threads
 from ..errors import DecodeError, Failure
 
 
-def decoded_pages(
-    runtime: Runtime, sources: Sequence[Source], options: DecodeOptions, on_error: str, pages: str
-) -> Pixels:
+def decoded_pages(runtime: Runtime, sources: Sequence[Source], options: DecodeOptions, on_error: str) -> Pixels:
     """Return clips of all pictures of files, decoded on the CPU; raise an error that names every bad file."""
-    one_of(pages, "pages", ("all",))
     check_sources(sources)
     if on_error != "raise":
         raise ValueError('pages="all" needs on_error="raise": a file that cannot be read has no number of pictures')
@@ -43,13 +39,12 @@ def decoded_pages(
     each_side_by_side(work, range(len(sources)), min(threads(), len(sources)))
     if failures:
         raise DecodeError(tuple(failures[i] for i in sorted(failures)), len(sources))
-    counts = {i: len(clips[i]) for i in range(len(sources))}
-    if len(set(counts.values())) > 1:
-        i = next(i for i in counts if counts[i] != counts[0])
+    frames = len(clips[0])
+    other = next((i for i in range(len(sources)) if len(clips[i]) != frames), None)
+    if other is not None:
         raise ValueError(
-            f"files have different numbers of pictures, {names[0]} {counts[0]} and {names[i]} {counts[i]}: decode "
-            "those of each number in a call, or each file by gpuimg.decode_image"
+            f"files have different numbers of pictures, {names[0]} {frames} and {names[other]} {len(clips[other])}: "
+            "decode those of each number in a call, or each file by gpuimg.decode_image"
         )
-    frames = counts.get(0, 1)
-    found = runtime.from_arrays([np.ascontiguousarray(one) for i in counts for one in clips[i]])
+    found = runtime.from_arrays([np.ascontiguousarray(one) for i in range(len(sources)) for one in clips[i]])
     return replace(found, frames=frames)

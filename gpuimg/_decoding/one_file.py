@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import exif, pillow, png
-from .decoder import RefusedError, check_size
+from .decoder import RefusedError
 from .options import DecodeOptions
 
 _BITS = 16
@@ -18,16 +18,11 @@ FROM_BYTES = 257
 
 def decode_pages(data: Any, options: DecodeOptions) -> Iterator[NDArray[Any]]:
     """Yield all pictures of a file, as :func:`decode` returns one of them."""
-    first = pillow.read_header(data, options.max_pixels)
-    count = pillow.page_count(data)
-    check_size(first.height * count, first.width, options.max_pixels)
-    yield decode(data, first, options)
-    if first.codec in pillow.ANIMATED and count > 1:
-        for decoded in pillow.decode_animation(data, first, count, options):
-            yield decoded if options.bits == 8 else decoded * np.uint16(FROM_BYTES)
-    else:
-        for page in range(1, count):
-            yield decode(data, pillow.read_header(data, options.max_pixels, page), options)
+    for header, pixels in pillow.decode_pages(data, options):
+        if pixels is None:
+            yield decode(data, header, options)
+        else:
+            yield pixels if options.bits == 8 else pixels * np.uint16(FROM_BYTES)
 
 
 def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> NDArray[Any]:

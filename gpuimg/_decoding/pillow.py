@@ -41,7 +41,7 @@ from .plain_parts import (
     with_palette,
 )
 from .recoded import is_recoded, jpeg_header, stored_jpeg
-from .tiff_parts import pixels_of_rows, tiff_contents, tiff_pages, tiff_profile, tiff_resolution
+from .tiff_parts import pixels_of_rows, tiff_contents, tiff_page_count, tiff_pages, tiff_profile, tiff_resolution
 
 Pixels = NDArray[np.uint8]
 
@@ -104,20 +104,55 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
     """
     data = _file_bytes(data)
     with _reasons(header.codec):
-        channels, keep_alpha = options.channels, options.has_alpha or options.alpha != "drop"
-        profile = _profile(data, header.codec) if options.icc == "srgb" else None
-        image, bits = _opened(data, header, 3 if profile else channels, scale, keep_alpha=keep_alpha)
-        if isinstance(image, np.ndarray) and image.dtype != np.uint8:
-            image = (image >> (bits - 8)).astype(np.uint8)
-        if profile:
-            image = _in_srgb(image, bits, profile)
-        size = image.shape[:2] if isinstance(image, np.ndarray) else image.size[::-1]
-        expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
-        if size != expected:
-            raise ValueError(
-                f"its header gives {expected[0]} x {expected[1]} pixels, but {size[0]} x {size[1]} are decoded"
-            )
-        return laid_out(image, size, channels, bits, BACKGROUNDS.get(options.alpha))
+        profile = _profile(data, header) if options.icc == "srgb" else None
+        keep_alpha = options.has_alpha or options.alpha != "drop"
+        opened = _opened(data, header, 3 if profile else options.channels, scale, keep_alpha=keep_alpha)
+        return _as_asked(*opened, profile, header, options, scale)
+
+
+def decode_pages(data: Any, options: DecodeOptions) -> Iterator[tuple[PillowHeader, Pixels | None]]:
+    """Yield the headers of all pictures of file bytes, with the pixels of an animation's but the first one.
+
+    They are as :func:`decode` returns them; but each is decoded once, on top of those before it.
+    """
+    data = _file_bytes(data)
+    first, count = read_header(data, options.max_pixels), page_count(data)
+    check_size(first.height * count, first.width, options.max_pixels)
+    if first.codec == "tiff":
+        with _reasons("tiff"):
+            for page, found in enumerate(tiff_pages(data)):
+                check_size(found.height, found.width, options.max_pixels)
+                yield found._replace(codec="tiff", page=page), None
+        return
+    yield first, None
+    if count == 1:
+        return
+    _check_animated(first.codec)
+    with _reasons(first.codec):
+        header = _picture(data, first, count - 1, count)
+        profile = _profile(data, first) if options.icc == "srgb" else None
+        image = _with_plugin(first.codec, io.BytesIO(data))
+        for page in range(1, count):
+            image.seek(page)
+            image.load()
+            yield header._replace(page=page), _as_asked(image, 16, profile, header, options, _FULL)
+
+
+def _as_asked(
+    image: Any, bits: int, profile: bytes | None, header: PillowHeader, options: DecodeOptions, scale: int
+) -> Pixels:
+    """Return the pixels of an image, or of pixels with these bits used of 16, in the form that options ask for."""
+    if isinstance(image, np.ndarray) and image.dtype != np.uint8:
+        image = (image >> (bits - 8)).astype(np.uint8)
+    if profile:
+        image = _in_srgb(image, bits, profile)
+    size = image.shape[:2] if isinstance(image, np.ndarray) else image.size[::-1]
+    expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
+    if size != expected:
+        raise ValueError(
+            f"its header gives {expected[0]} x {expected[1]} pixels, but {size[0]} x {size[1]} are decoded"
+        )
+    return laid_out(image, size, options.channels, bits, BACKGROUNDS.get(options.alpha))
 
 
 def decode16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
@@ -237,47 +272,51 @@ def page_count(data: Any) -> int:
     codec = _codec(data)
     with _reasons(codec):
         if codec == "tiff":
-            return tiff_pages(data)
+            return tiff_page_count(data)
         if codec == "avif":
             return int(_avif_decoder(data).get_info()[1])
         return int(getattr(_with_plugin(codec, io.BytesIO(data)), "n_frames", 1)) if codec in ANIMATED else 1
 
 
-def details(data: Any) -> tuple[int, bool, tuple[float, float] | None]:
-    """Return the number of pictures of file bytes, whether they have an ICC profile, and their pixels per inch."""
-    data = _file_bytes(data)
-    codec = _codec(data)
+def details(data: Any, header: PillowHeader | None) -> tuple[int, bool, tuple[float, float] | None]:
+    """Return the number of pictures of file bytes, whether they have an ICC profile, and their pixels per inch.
+
+    ``header`` is that of a file other than an ordinary JPEG.
+    """
+    data = data if isinstance(data, bytes) else bytes(data)
+    data = jpeg_header(data) if is_recoded(data) else data
+    codec = header.codec if header else "jpeg"
     pages, has_icc, dpi = 1, False, None
     with suppress(Exception):  # what is damaged there does not affect the pixels
-        pages = page_count(data)
-        has_icc = _profile(data, codec) is not None
-        found = tiff_resolution(data) if codec == "tiff" else _info(data, codec).get("dpi")
-        dpi = None if found is None else (float(found[0]), float(found[1]))
-    return pages, has_icc, dpi if dpi is None or min(dpi) > 0 else None
-
-
-def _info(data: bytes, codec: str) -> dict[str, Any]:
-    """Return what Pillow's plugin says of a file, if it has one."""
-    found: dict[str, Any] = _with_plugin(codec, io.BytesIO(data)).info if codec in _PLUGINS else {}
-    return found
-
-
-def decode_animation(data: bytes, first: PillowHeader, count: int, options: DecodeOptions) -> Iterator[Pixels]:
-    """Yield the pictures of an animation but the first, as :func:`decode` returns one; each is decoded once."""
-    with _reasons(first.codec):
-        _animated(data, first.codec, 1)
-        image = _with_plugin(first.codec, io.BytesIO(data))
-        for page in range(1, count):
-            image.seek(page)
-            image.load()
-            yield laid_out(image, image.size[::-1], options.channels, 16, BACKGROUNDS.get(options.alpha))
+        if codec == "tiff":
+            pages = tiff_page_count(data)
+            has_icc = tiff_profile(data) is not None
+            dpi = tiff_resolution(data)
+        elif codec in _PLUGINS:
+            image = _with_plugin(codec, io.BytesIO(data))
+            pages, has_icc = int(getattr(image, "n_frames", 1)), bool(image.info.get("icc_profile"))
+            dpi = image.info.get("dpi")
+        elif header:
+            pages = page_count(data)
+            has_icc = _profile(data, header) is not None
+    if dpi is None or min(dpi) <= 0:
+        return pages, has_icc, None
+    return pages, has_icc, (float(dpi[0]), float(dpi[1]))
 
 
 def _animated(data: bytes, codec: str, page: int) -> PillowHeader:
-    """Return the header of a picture of an animation, which has the size of the first one."""
+    """Return the header of a picture of an animation."""
+    _check_animated(codec)
+    return _picture(data, _contents(data, codec), page, page_count(data))
+
+
+def _check_animated(codec: str) -> None:
     if codec not in ANIMATED:
         raise RefusedError(f"pages of {NAMES[codec]} files are not supported, only of GIF, WebP, APNG and TIFF files")
-    first, count = _contents(data, codec), page_count(data)
+
+
+def _picture(data: bytes, first: PillowHeader, page: int, count: int) -> PillowHeader:
+    """Return the header of a picture of an animation of ``count``, which has the size of the first one."""
     if page >= count:
         raise ValueError(f"it has no page {page}, but {count}, of which the first is 0")
     if (page + 1) * first.height * first.width > _MOST_SOUGHT:
@@ -463,8 +502,9 @@ def _with_png_key(image: Any, header: PillowHeader) -> NDArray[Any]:
 # -- color profiles ----------------------------------------------------------------------------------------------------
 
 
-def _profile(data: bytes, codec: str) -> bytes | None:
+def _profile(data: bytes, header: PillowHeader) -> bytes | None:
     """Return a file's ICC profile; None if the file or its format has none."""
+    codec = header.codec
     if codec == "avif":
         profile = _avif_decoder(data).get_info()[3]
     elif codec == "heic":
@@ -472,7 +512,7 @@ def _profile(data: bytes, codec: str) -> bytes | None:
     elif codec == "jxl":
         profile = _jxl(data)[1]
     elif codec == "tiff":
-        profile = tiff_profile(data)
+        profile = tiff_profile(data, header.page)
     elif codec in _PLUGINS and codec != "bmp":
         profile = _with_plugin(codec, io.BytesIO(data)).info.get("icc_profile")
     else:

@@ -139,13 +139,13 @@ def with_values(read: Read, form: Form, tags: dict[int, Tag]) -> Directory:
     return Directory(form.order, {tag: Entry(*one[:2], read(one.place, one.size)) for tag, one in tags.items()})
 
 
-def directories(read: Read, end: int, form: Form, wanted: AbstractSet[int]) -> Iterator[tuple[int, dict[int, Tag]]]:
-    """Yield the page and the wanted tags of each directory, and of those that it refers to as parts of it.
+def directories(read: Read, end: int, form: Form, wanted: AbstractSet[int]) -> Iterator[dict[int, Tag]]:
+    """Yield the wanted tags of each directory, and of those that it refers to as parts of it.
 
     Raises ValueError where directories form a loop, or are too many.
     """
     seen: set[int] = set()
-    page, following = 0, form.first
+    following = form.first
     while following:
         waiting, following = [(following, 0)], 0
         while waiting:
@@ -160,8 +160,7 @@ def directories(read: Read, end: int, form: Form, wanted: AbstractSet[int]) -> I
             if inner is not None and depth < _MOST_DEPTH and inner.length <= _MOST_DIRECTORIES:
                 places = with_values(read, form, {SUBDIRECTORIES: inner}).numbers(SUBDIRECTORIES)
                 waiting += [(place, depth + 1) for place in places]
-            yield page, tags
-        page += 1
+            yield tags
 
 
 def written(order: str, entries: dict[int, Entry], at: int) -> bytes:

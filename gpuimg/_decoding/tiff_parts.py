@@ -9,6 +9,7 @@ its table here; of other lossless files it unpacks the bytes of each plane, as i
 import struct
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from .tiff_directories import (
     WHOLE,
     Directory,
     Entry,
+    Form,
     Read,
     form_of,
     integers,
@@ -91,10 +93,21 @@ _LEAST_TILE = 16
 
 def tiff_contents(data: bytes, page: int = 0) -> PillowHeader:
     """Read a directory of a TIFF file, by default the first one."""
-    try:
+    with _truncation():
         directory = _read(data, page=page)
-    except struct.error:
-        raise ValueError("the header is truncated or damaged: no directory at the offset it gives") from None
+    return _header(data, directory)
+
+
+def tiff_pages(data: bytes) -> Iterator[PillowHeader]:
+    """Read all directories of a TIFF file, one after another."""
+    read = _reader(data)
+    with _truncation():
+        form = form_of(read)
+        for at in pages_at(read, len(data), form):
+            yield _header(data, _directory(data, read, form, at))
+
+
+def _header(data: bytes, directory: Directory) -> PillowHeader:
     height, width = directory.number(_HEIGHT, 0), directory.number(_WIDTH, 0)
     for tag in _SINGLE & directory.entries.keys():
         directory.number(tag, 0)
@@ -117,19 +130,26 @@ def tiff_contents(data: bytes, page: int = 0) -> PillowHeader:
     return PillowHeader(height, width, channels, parts, turn, bits=depth, depth=bits, layout=rows, is_common=is_common)
 
 
-def tiff_profile(data: bytes) -> bytes | None:
-    """Return the ICC profile of a file; None if it has none. Pillow does not open all files that are decoded here."""
-    entry = _read(data, {_PROFILE}).entries.get(_PROFILE)
+def tiff_profile(data: bytes, page: int = 0) -> bytes | None:
+    """Return the ICC profile of a page; None if it has none. Pillow does not open all files that are decoded here."""
+    entry = _read(data, {_PROFILE}, page).entries.get(_PROFILE)
     return None if entry is None else bytes(entry.value)
 
 
-def tiff_pages(data: bytes) -> int:
+def tiff_page_count(data: bytes) -> int:
     """Return the number of pages of a file."""
     read = _reader(data)
-    try:
+    with _truncation():
         return sum(1 for _ in pages_at(read, len(data), form_of(read)))
+
+
+@contextmanager
+def _truncation() -> Iterator[None]:
+    """Name what is missing where a directory cannot be read."""
+    try:
+        yield
     except struct.error:
-        raise ValueError("a directory is truncated or damaged") from None
+        raise ValueError("the header is truncated or damaged: no directory at the offset it gives") from None
 
 
 def _reader(data: bytes) -> Read:
@@ -153,7 +173,11 @@ def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ), page: int = 
     form = form_of(read)
     at = form.first if page == 0 else next(islice(pages_at(read, len(data), form), page, None), 0)
     if at == 0 and page:
-        raise ValueError(f"it has no page {page}, but {tiff_pages(data)}, of which the first is 0")
+        raise ValueError(f"it has no page {page}, but {tiff_page_count(data)}, of which the first is 0")
+    return _directory(data, read, form, at, wanted)
+
+
+def _directory(data: bytes, read: Read, form: Form, at: int, wanted: AbstractSet[int] = frozenset(_READ)) -> Directory:
     return with_values(read, form, tags_at(read, len(data), form, at, wanted, _UNUSUAL)[0])
 
 

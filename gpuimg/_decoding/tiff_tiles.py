@@ -115,7 +115,7 @@ def read_pyramid(read: Read, end: int) -> Pyramid:
     try:
         form = form_of(read)
         found, description = [], ""
-        for k, (_, tags) in enumerate(directories(read, end, form, _WANTED)):
+        for k, tags in enumerate(directories(read, end, form, _WANTED)):
             if k == 0:
                 description = _checked_kind(read, tags)
             if (grid := _grid(read, form, tags)) is not None:

@@ -97,7 +97,7 @@ class ImageDecoder:
             wait(stream.ptr, own.done)
 
     def decode_deep(self, images: EncodedImages, numbers: Ints, pixels: Pixels) -> Ints:
-        """Decode 16-bit files into memory of uint16, on this GPU only; return the numbers of those that are left.
+        """Decode 16-bit files into memory of uint16, on this GPU only; return the numbers of those that were.
 
         The caller's current stream continues when they are decoded; its pending work is waited for.
         """
@@ -105,7 +105,7 @@ class ImageDecoder:
         taken = [i for i in numbers.tolist() if route.nvimgcodec_takes_other(images.others[i], images.options)]
         wide = [i for i in taken if images.headers.records["width"][i] * pixels.channels * 2 >= MARK_BYTES]
         if not wide or not own.nvimgcodec.found().takes_others:
-            return numbers
+            return numbers[:0]
         caller = cupy.cuda.get_current_stream()
         caller.synchronize()
         try:
@@ -117,7 +117,7 @@ class ImageDecoder:
         finally:
             own.done.record(own.stream)
             wait(caller.ptr, own.done)
-        return np.setdiff1d(numbers, np.setdiff1d(wide, refused))
+        return np.setdiff1d(wide, refused)
 
     def _decode(self, images: Encoded, pixels: Pixels, regions: Ints, own: _ThreadState) -> Outcome:
         begin = time.perf_counter()

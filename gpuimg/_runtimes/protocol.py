@@ -83,7 +83,7 @@ class Runtime(Protocol):
         """Decode all images of a batch completely."""
 
     def decode_deep(self, images: EncodedImages, numbers: Ints, pixels: Pixels) -> Ints:
-        """Decode 16-bit files (M,) of a batch into ``pixels``, uint16; return the numbers of those left to the host."""
+        """Decode 16-bit files (M,) of a batch into ``pixels``, uint16; return the numbers of those that it decoded."""
 
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """Return the pixels of one file, (H, W, C) as displayed, decoded without a batch; None if it needs one.

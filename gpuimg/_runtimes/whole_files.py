@@ -78,8 +78,8 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
                 found[i] = decoded
 
     deep = [i for i in indices if source.options.bits != 8 and source.others[i].depth > 8]
-    left = runtime.decode_deep(source, np.array(deep, np.int64), pixels).tolist() if deep else []
-    indices = sorted(set(indices) - (set(deep) - set(left)))
+    done = set(runtime.decode_deep(source, np.array(deep, np.int64), pixels).tolist()) if deep else set()
+    indices = [i for i in indices if i not in done]
     each_side_by_side(work, indices, min(threads(), len(indices)))
     if found:
         uploaded = runtime.from_arrays(list(found.values()))

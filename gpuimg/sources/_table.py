@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, SupportsIndex, TypeAlias
 
-import numpy as np
-
 from .._checks.text import counted
 from .._io.file_bytes import MAX_BYTES, check_bytes, read
 from .._io.native_read import ChunkReader
@@ -189,16 +187,15 @@ class FileTable(Table):
         """Return sample ``i`` from the contents of its places, read one by one where needed, or the exception."""
         failure: Exception | None = None
         try:
-            if contents and all(isinstance(content, (bytes, np.ndarray)) for content in contents):
+            if contents and not any(content is None or isinstance(content, Exception) for content in contents):
                 return self._sample(i, contents)
         except Exception as error:  # whatever a user's function raises
             failure = error
         try:
             with self._naming_sample(i):
-                failure = failure or next((one for one in contents if isinstance(one, Exception)), None)
-                if failure is not None:
-                    raise failure
-                return self._read_within(i, max_bytes)
+                if failure is None and (not contents or any(content is None for content in contents)):
+                    return self._read_within(i, max_bytes)
+                raise failure or next(content for content in contents if isinstance(content, Exception))
         except Exception as error:
             return error
 

@@ -8,10 +8,11 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageCms
 
 import gpuimg as gi
 
+from .test_icc import profile
 from .tiffs import of_array, pages
 
 H, W, T = 21, 34, 5
@@ -104,6 +105,29 @@ def test_clips() -> None:
     assert gi.decode_image(file.getvalue(), device="cpu", pages="all").shape == (1, H, W, 3)
 
 
+def in_srgb(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    source, target = ImageCms.ImageCmsProfile(io.BytesIO(profile())), ImageCms.createProfile("sRGB")
+    return np.asarray(ImageCms.profileToProfile(Image.fromarray(pixels), source, target, outputMode="RGB"))
+
+
+@pytest.mark.parametrize("form", ["WEBP", "PNG"])
+def test_all_pictures_of_an_animation_have_its_profile(form: str) -> None:
+    wanted = np.stack([in_srgb(one) for one in frames()])
+    data = animation(form, frames(), icc_profile=profile())
+    np.testing.assert_array_equal(gi.decode_image(data, device="cpu", icc="srgb", pages="all"), wanted)
+    for k in range(T):
+        np.testing.assert_array_equal(gi.decode_image(data, device="cpu", icc="srgb", pages=k), wanted[k])
+
+
+def test_pages_of_a_tiff_have_their_own_profiles() -> None:
+    tags = {256: W, 257: H, 258: [8] * 3, 259: 1, 262: 2, 277: 3, 278: H}
+    more: list[dict[int, Any]] = [{}, {34675: profile()}]
+    data = pages([([one.tobytes()], tags | own) for one, own in zip(frames(), more, strict=False)])
+    wanted = np.stack([frames()[0], in_srgb(frames()[1])])
+    np.testing.assert_array_equal(gi.decode_image(data, device="cpu", icc="srgb", pages="all"), wanted)
+    np.testing.assert_array_equal(gi.decode_image(data, device="cpu", icc="srgb", pages=1), wanted[1])
+
+
 def _sized(height: int) -> bytes:
     tags = {256: W, 257: height, 258: [8] * 3, 259: 1, 262: 2, 277: 3, 278: height}
     return pages([([bytes(3 * W * h)], tags | {257: h, 278: h}) for h in (H, height)])
@@ -143,6 +167,10 @@ def test_refused() -> None:
             gi.decode_image(gif, device="cpu", pages=number)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="pages must be one of 'all'"):
         gi.decode_batch([gif], device="cpu", pages="every")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pages must be one of 'all'"):
+        gi.decode_batch([], device="cpu", pages="every")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pages must be numbers, not 'all'"):
+        gi.open_batch([gif], device="cpu", pages="all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r'pages="all" needs on_error="raise"'):
         gi.decode_batch([gif], device="cpu", pages="all", on_error="fill")
     with pytest.raises(ValueError, match=r"files have different numbers of pictures, .* 5 and .* 1: "):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..decoding.tiffs import pages
-from ..samples import smooth
+from ..robustness.mutate import segments as pieces
+from ..samples import file_of, smooth
 
 Pixels = NDArray[Any]
 Encode = Callable[[Pixels], bytes]
@@ -26,12 +27,9 @@ def picture(height: int, width: int, dtype: str = "uint8") -> Pixels:
     """A smooth picture with some noise: no two pixels need be alike, and JPEGs of it stay small."""
     rng = np.random.default_rng(7)
     found = np.asarray(smooth(height, width)).astype(np.int64) + rng.integers(-9, 10, (height, width, 3))
-    found = found.clip(0, 255)
-    return (
-        (found * 257 + rng.integers(-90, 90, found.shape)).clip(0, 65535).astype(dtype)
-        if dtype == "uint16"
-        else found.astype(np.uint8)
-    )
+    if dtype == "uint16":
+        found = found * 257 + rng.integers(-90, 90, found.shape)
+    return found.clip(0, np.iinfo(dtype).max).astype(dtype)
 
 
 def halved(image: Pixels) -> Pixels:
@@ -41,21 +39,12 @@ def halved(image: Pixels) -> Pixels:
 
 def saved(image: Pixels, form: str = "JPEG", **options: Any) -> bytes:
     """A file of Pillow."""
-    file = io.BytesIO()
-    Image.fromarray(image if image.shape[-1] != 1 else image[..., 0]).save(file, form, **options)
-    return file.getvalue()
+    return file_of(image if image.shape[-1] != 1 else image[..., 0], form, **options)
 
 
 def segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:
-    """Marker and bytes of each segment; the scan has all that follows it."""
-    at = 2
-    while True:
-        stop = at + 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
-        if jpeg[at + 1] == SCAN:
-            yield SCAN, jpeg[at:]
-            return
-        yield jpeg[at + 1], jpeg[at:stop]
-        at = stop
+    """Marker and bytes of each segment but the first, with the data of a scan."""
+    return ((piece[1], piece) for piece in pieces(jpeg)[1:])
 
 
 def _numbered(marker: int, segment: bytes) -> bytes:
