@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from . import exif, pillow, png
 from .decoder import RefusedError
 from .options import DecodeOptions
+from .pixels import laid_out
 
 _BITS = 16
 
@@ -33,7 +34,7 @@ def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> ND
             raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
         found = png.decode16(data) if header.codec == "png" else None
         found = pillow.decode16(data, header) if found is None else found
-        decoded = pillow.laid_out(found, found.shape[:2], options.channels, _BITS, None)
+        decoded = laid_out(found, found.shape[:2], options.channels, _BITS, None)
     else:
         part = png.part_of(data, options) if header.codec == "png" and not header.page else None
         decoded = pillow.decode(data, header, options) if part is None else part.pixels()

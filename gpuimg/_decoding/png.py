@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Records
 from ..kernels.png import layout
 from .options import DecodeOptions
-from .pillow import BACKGROUNDS, Pixels, laid_out, to_colors, with_key
+from .pixels import BACKGROUNDS, Pixels, laid_out, to_colors, with_key
 
 #: Packages that inflate faster than Python's zlib, the fastest first.
 FASTER = ("deflate", "isal")

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
-from .._decoding.pillow import to_colors
+from .._decoding.pixels import to_colors
 from ..errors import VideoError
 from .files import ffmpeg_errors, library
 
