@@ -1,7 +1,11 @@
 """The package as it is installed: what the wheel holds and is built with, what `import gpuimg` loads; other systems."""
 
+import ast
 import re
+import sys
+import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -45,6 +49,30 @@ def test_modules_that_pages_name_exist() -> None:
     pages = ROOT / "docs/architecture.md", ROOT / "kernels/jpeg/README.md"
     named = {name for page in pages for name in re.findall(r"`([\w/]+\.py)`", page.read_text())}
     assert [name for name in sorted(named) if f"/{name}\n" not in files] == []
+
+
+def test_modules_that_not_all_environments_have_are_known_to_mypy() -> None:
+    """`make test` checks types with the groups dev and test alone; mypy's settings list what else code imports."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    mypy = settings["tool"]["mypy"]
+    checked = {p.relative_to(ROOT).as_posix() for folder in mypy["files"] for p in (ROOT / folder).rglob("*.py")}
+    files = [ROOT / name for name in checked if not any(re.search(pattern, name) for pattern in mypy["exclude"])]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    modules = (
+        {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {path.stem for path in ROOT.iterdir()}
+    )
+    groups = settings["dependency-groups"]
+    there = {
+        re.split(r"[><=!\[]", line)[0].lower().replace("_", "-") for line in ["numpy", *groups["dev"], *groups["test"]]
+    }
+    lists = [o["module"] for o in mypy["overrides"] if o.get("ignore_missing_imports")]
+    optional, of = {name.removesuffix(".*") for one in lists for name in one}, packages_distributions()
+    assert "tifffile" in modules
+    assert [
+        m for m in sorted(modules - optional) if not there & {d.lower().replace("_", "-") for d in of.get(m, [])}
+    ] == []
 
 
 def test_compilers_are_pinned_with_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
