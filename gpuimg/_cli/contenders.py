@@ -5,9 +5,11 @@ processes.
 """
 
 import io
+import signal
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -106,10 +108,24 @@ def _decoded(data: bytes | None) -> "Image.Image | None":
 def torchvision_problem() -> str | None:
     """Return why torchvision cannot run, None if it can."""
     try:
-        from torchvision.transforms import v2  # noqa: F401  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        with _interrupts_delayed():
+            from torchvision.transforms import v2  # noqa: F401  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except (ImportError, RuntimeError) as error:  # a build for a different version of torch
         return f"cannot be imported: {error}"
     return None
+
+
+@contextmanager
+def _interrupts_delayed() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end: callbacks that run while torch is imported would swallow it."""
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if interrupts:
+            raise KeyboardInterrupt
 
 
 class _Transformed:

@@ -26,6 +26,7 @@ from gpuimg._runtimes import probe
 from gpuimg.kernels.cuda import every_kernel
 
 from ..libraries import needs
+from ..processes import python
 from ..samples import ROOT, file_of, write_files
 
 Captured: TypeAlias = pytest.CaptureFixture[str]
@@ -327,6 +328,14 @@ def test_interrupted(command: str, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         said = [line for line in process.stderr if not line.startswith("import time:")]
     assert (process.returncode, said) == (130, ["gpuimg: interrupted\n"])
+
+
+def test_interrupted_while_an_import_swallows_exceptions(tmp_path: Path) -> None:
+    """As callbacks of weak references do, which run while torch is imported."""
+    code = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    write_files(tmp_path, {"torchvision/__init__.py": code.encode(), "torchvision/transforms/v2.py": b""})
+    said = "from gpuimg._cli.contenders import torchvision_problem as f\ntry:\n    f()\nexcept KeyboardInterrupt:\n"
+    assert python("-c", f"{said}    print('interrupted')", folder=tmp_path) == "interrupted\n"
 
 
 def test_output_may_end_early() -> None:

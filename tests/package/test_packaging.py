@@ -120,7 +120,7 @@ MISSING = [
     ("tqdm", "next(gpuimg.load([(b'', 0)], len, batch_size=1, progress=True))",
      'progress=True needs tqdm; pip install tqdm'),
     ("nvidia.nvimgcodec", "from gpuimg._decoding.nvimgcodec import decoders, library; assert not decoders(); library()",
-     'nvImageCodec is not installed; pip install "cupy-cuda12x!=14.1.0,>=14.0.1" "nvidia-nvimgcodec-cu12[nvjpeg]<'),
+     'nvImageCodec is not installed; pip install "cupy-cuda12x!=14.1.0,>=14.0.1" "nvidia-nvimgcodec-cu12[nvjpeg,'),
     ("nvidia.nvimgcodec", "from gpuimg._decoding.nvimgcodec import INSTALL_HINT as hint; raise ImportError(hint[-12:])",
      ", never both"),
     ("nvidia.nvimgcodec", "raise ImportError(gpuimg.decode_batch(['photos/cat.jpg'], device='cpu')[0].shape[2])", "3"),
