@@ -44,6 +44,7 @@ PARTS = {
     "exact": "bench.exact",
     "encode": "bench.encode",
     "tiles": "bench.tiles",
+    "areas": "bench.areas",
     "vlm": "bench.models",
     "draft": "bench.less_decoding draft",
     "prepare": "bench.less_decoding prepare",
@@ -53,7 +54,7 @@ PARTS = {
     "video": "bench.video",
     "compiling": "bench.compiling",
 }
-_ONE_THREAD = {"progressive", "png", "vlm", "load", "exact", "tiles"}
+_ONE_THREAD = {"progressive", "png", "vlm", "load", "exact", "tiles", "areas"}
 
 
 def compiled() -> dict[str, str]:

@@ -30,6 +30,7 @@ from ._loading.loader import *
 from ._loading.order import *
 from ._loading.pipeline import *
 from ._loading.prefetch import *
+from ._ops.areas import *
 from ._ops.boxes import *
 from ._ops.color import *
 from ._ops.elastic import *
@@ -37,11 +38,13 @@ from ._ops.filters import *
 from ._ops.letterbox import *
 from ._ops.masks import *
 from ._ops.pixels import *
+from ._ops.remap import *
 from ._ops.resize_crop import *
 from ._ops.selection import *
 from ._ops.targets import *
 from ._ops.warp import *
 from ._prepare.prepare import *
+from ._random.areas import *
 from ._random.clips import *
 from ._random.color import *
 from ._random.copy_paste import *

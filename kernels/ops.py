@@ -51,6 +51,7 @@ class Op:
     rare: bool = False  # on a GPU in the full kernels only, so that those of other programs stay small
     placed: bool = False  # adds a pattern to the pixels of its grid: geometry after it needs a new segment
     prepass: bool = False  # has separate loops or kernels, before the passes of the segment that it begins
+    area: bool = False  # a prepass on a CPU, too, whose parameters are those of :data:`AREA_PARAMETERS`
 
     @property
     def offset(self) -> int:
@@ -122,6 +123,24 @@ HSV = _op("hsv", "turns", "saturation_gain", "value_gain", rare=True)
 
 SOLARIZE_ADD = _op("solarize_add", "addition", "threshold", channelwise=True, rare=True)
 
+#: Parameters of ops on whole images, which :class:`kernels.prepass.AREA` describes, and whether the op works on bytes.
+AREA_PARAMETERS: Final = ("rows", "columns", "border", "option", "limit", "red", "green", "blue", "bytes")
+
+AREA_COLOR: Final = slice(5, 8)  # red, green and blue of these
+
+
+def _area(name: str) -> Op:
+    return _op(name, *AREA_PARAMETERS, prepass=True, area=True)
+
+
+MEDIAN = _area("median")
+MORPHOLOGY = _area("morphology")
+WEIGHTED = _area("weighted")
+CLAHE = _area("clahe")
+REMAP = _area("remap")
+LOOK_UP = _area("look_up")
+OF_ANY_CHANNELS: Final = (MEDIAN, MORPHOLOGY, WEIGHTED, REMAP, LOOK_UP)  # of these
+
 # Nodes of an elastic displacement, which a cubic B-spline interpolates. Their distance in pixels for a smoothness of 1
 # pixel: the standard deviation of the spline is the root of 1/3 of that. And the mean variance of the spline's values
 # where nodes are unit normals.
@@ -153,6 +172,7 @@ READS_NEIGHBORS = np.array([op.neighbors for op in OPS])
 
 #: By op code: whether it has a prepass, and is the first instruction of its segment.
 HAS_PREPASS = np.array([op.prepass for op in OPS])
+IS_AREA = np.array([op.area for op in OPS])
 
 
 def elastic_scale(sigma: Any) -> Any:

@@ -48,7 +48,14 @@ def _divided(x, y):
     return x / y
 
 
-divided = njit(forceinline=True, fastmath=False, error_model="numpy", **_NO_WRAPPERS)(_divided)
+def _multiplied(x, y):
+    """Return the product rounded; in other scalar functions a compiler may fuse it with a sum. CUDA's does always."""
+    return x * y
+
+
+divided, multiplied = (
+    njit(forceinline=True, fastmath=False, error_model="numpy", **_NO_WRAPPERS)(one) for one in (_divided, _multiplied)
+)
 
 
 @scalar

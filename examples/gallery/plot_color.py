@@ -89,6 +89,20 @@ gpuimg.erase(x, [0, 20, 40, 60, 80, 100], [100, 80, 60, 40, 20, 0], [40, 50, 60,
 gpuimg.grid_mask(x, 40, [0.2, 0.4, 0.6, 0.4, 0.4, 0.4], [0, 0, 0, 15, 30, 45])
 
 # %%
+# Contrast and curves
+# -------------------
+# ``clahe`` equalizes each part of the image, up to a limit:
+
+gpuimg.clahe(x, [0.5, 1, 2, 4, 8, 16])
+
+# %%
+# ``lookup_table`` takes what each level becomes: here curves from negative to positive.
+
+level = np.arange(256) / 255
+slopes = np.linspace(-1, 1, 6)[:, None]
+gpuimg.lookup_table(x, 255 * (0.5 + slopes * (level - 0.5))[:, :, None])
+
+# %%
 # Noise
 # -----
 # Normal noise from a seed for each image, the same on every device; ``erase`` takes ``"random"`` as a color.

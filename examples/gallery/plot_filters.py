@@ -31,6 +31,30 @@ gpuimg.gaussian_blur(x, 19, np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0]))
 gpuimg.motion_blur(x, 15, [0, 30, 60, 90, 120, 150])
 
 # %%
+# ``median_blur`` removes specks and keeps edges. It takes squares of 3, 5 or 7 pixels:
+
+gpuimg.median_blur(x, [3, 3, 5, 5, 7, 7])
+
+# %%
+# ``morphology`` erodes (the least value of a window), dilates (the greatest), opens or closes:
+
+gpuimg.morphology(x, "erode", np.array([1, 3, 5, 7, 9, 11]))
+
+# %%
+gpuimg.morphology(x, "close", np.array([1, 3, 5, 9, 15, 25]), "ellipse")
+
+# %%
+# Your own kernels
+# ----------------
+# ``filter2d`` takes a kernel, or one for each image: here those of embossing from six directions.
+
+turned = np.deg2rad(np.arange(0, 360, 60))
+away = np.mgrid[-1:2, -1:2].transpose(1, 2, 0) @ np.stack([np.sin(turned), np.cos(turned)])
+kernels = away.transpose(2, 0, 1)
+kernels[:, 1, 1] = 1
+gpuimg.filter2d(x, kernels)
+
+# %%
 # Sharpness
 # ---------
 # A factor of 0 smooths, 1 returns the image itself, and more than 1 sharpens.

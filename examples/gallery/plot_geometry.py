@@ -115,6 +115,20 @@ strength = [20, 60, 120, 60, 60, 60]
 gpuimg.elastic(x, (strength, strength), [5, 5, 5, 3, 8, 16], seed=range(6))
 
 # %%
+# ``remap`` samples each pixel at a position of yours. Functions make the positions of a lens, of columns and rows of
+# other widths, and of points that are moved:
+
+gpuimg.remap(x, gpuimg.optical_distortion(x.sizes, [-0.5, -0.25, -0.1, 0.1, 0.25, 0.5]))
+
+# %%
+gpuimg.remap(x, gpuimg.grid_distortion(x.sizes, [1, 1.5, 0.5, 1], [1, 0.6, 1.4]), where=[True, False] * 3)
+
+# %%
+corners = [(0, 0), (1, 0), (0, 1), (1, 1)]
+moved = [[*corners, (0.5 + dx, 0.5)] for dx in (-0.2, -0.1, -0.05, 0.05, 0.1, 0.2)]
+gpuimg.remap(x, gpuimg.thin_plate_spline(x.sizes, [*corners, (0.5, 0.5)], moved))
+
+# %%
 # Several at once
 # ---------------
 # A chain is resampled once: this one rotates, shrinks and crops without an intermediate image.

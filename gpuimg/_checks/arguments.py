@@ -55,6 +55,12 @@ def shapes(n: int, *rest: int) -> str:
     return f"{(int(n), *rest)}" if clips == n else f"{(int(n), *rest)} or {(clips, *rest)}"
 
 
+def each_shape(n: int, rest: str) -> str:
+    """Return the shapes allowed for arrays of any size with a row for each image, as text."""
+    clips = _clips(n)
+    return f"({int(n)}, {rest})" if clips == n else f"({int(n)}, {rest}) or ({clips}, {rest})"
+
+
 def _one_for(n: int, each: str, between: str) -> str:
     """Return the allowed shapes of one-dimensional arrays, and the meaning of their elements, as text."""
     clips = _clips(n)

@@ -47,10 +47,10 @@ def gaussian_blur(
     """
     recording = recording.new_segment()
     n = recording.image_count
-    sizes = _both_axes(kernel_size, n, "kernel_size", low=1, high=1 << 15, whole=True)
+    sizes = both_axes(kernel_size, n, "kernel_size", low=1, high=1 << 15, whole=True)
     if np.any(sizes % 2 == 0):
         raise ValueError(f"kernel_size must be odd, not {kernel_size!r}")
-    sigmas = 0.15 * sizes + 0.35 if sigma is None else _both_axes(sigma, n, "sigma", low=1e-6, high=1e6)
+    sigmas = 0.15 * sizes + 0.35 if sigma is None else both_axes(sigma, n, "sigma", low=1e-6, high=1e6)
     chosen = arguments.mask(where, n)
     small = np.any(sizes // 2 >= recording.sizes[:, ::-1], 1)
     if chosen is not None:
@@ -125,8 +125,7 @@ def jpeg(recording: Recording, quality: PerImage, *, where: Where | None = None)
     >>> gpuimg.jpeg(x, 20).array().ravel().tolist()
     [5, 0, 12, 244, 5, 0, 5, 0]
     """
-    if recording.normalized:
-        raise ValueError("jpeg must come before normalize: it needs values in [0, 1]")
+    check_not_normalized(recording, "jpeg")
     recording = recording.new_segment()
     n = recording.image_count
     given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
@@ -134,7 +133,13 @@ def jpeg(recording: Recording, quality: PerImage, *, where: Where | None = None)
     return recording.with_plan(recording.plan.with_entry(ops.JPEG, params, where=chosen, sharpens=True))
 
 
-def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
+def check_not_normalized(recording: Recording, name: str) -> None:
+    """Refuse images whose values may lie outside [0, 1]."""
+    if recording.normalized:
+        raise ValueError(f"{name} must come before normalize: it needs values in [0, 1]")
+
+
+def both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
     """Return (N, 2) values from a list or tuple (x, y), or an array with one value or (x, y) for each image."""
     if isinstance(value, (list, tuple)) and len(value) > 2:
         raise ValueError(

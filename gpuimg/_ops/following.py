@@ -8,7 +8,9 @@ from .._batch.batch import Batch, recording_of
 from .._batch.recording import Recording
 from .._checks.types import Floats, Ints, Mask
 from .._plan.plan import Entry
+from ..kernels import ops
 from .elastic import displaced_points
+from .remap import remapped_points
 
 THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no larger than this is rounding
 
@@ -42,25 +44,38 @@ def depth_of(matrix: Floats, points: Floats) -> Floats:
     return depth
 
 
+#: An instruction that displaces pixels individually, and the sizes (N, 2) of its results.
+Displacement = tuple[Entry, Ints]
+
+
+def displaced(displacement: Displacement, owner: Ints, points: Floats) -> Floats:
+    """Return the positions of source points (M, P, 2) after a displacement; ``owner`` (M,) names their images."""
+    entry, sizes = displacement
+    if np.any(entry.codes == ops.REMAP.code):
+        return remapped_points(entry, sizes, owner, points)
+    return displaced_points(entry, owner, points)
+
+
 # Matrices (N, 3, 3) to the coordinates of a visible rectangle, and the rectangle (N, 4), x0 y0 x1 y1.
 Limit = tuple[Floats, Floats]
 
 
-def limits_by_displacement(recording: Recording) -> Iterator[tuple[Entry | None, list[Limit]]]:
-    """Yield each elastic displacement of a batch with the limits that follow it; first None with those before any.
+def limits_by_displacement(recording: Recording) -> Iterator[tuple[Displacement | None, list[Limit]]]:
+    """Yield each displacement of a batch with the limits that follow it; first None with those before any.
 
     The matrices of a limit lead from the result of the displacement, or from the source image. The last limit of each
     item is the grid on which the next displacement works, or the result of the batch.
     """
-    displacement: Entry | None = None
+    displacement: Displacement | None = None
     limits: list[Limit] = []
     to_segment: Floats = np.tile(np.eye(3), (len(recording), 1, 1))
     for plan in recording.segments:
         moved = plan.displacements()
         if moved:
-            limits.append((to_segment, np.concatenate([np.zeros((len(recording), 2)), plan.sizes[:, ::-1]], 1)))
+            before = plan.source_sizes[:, ::-1]
+            limits.append((to_segment, np.concatenate([np.zeros((len(recording), 2)), before], 1)))
             yield displacement, limits
-            displacement, limits = moved[0], []
+            displacement, limits = (moved[0], plan.sizes), []
             to_segment = np.tile(np.eye(3), (len(recording), 1, 1))
         limits.append((to_segment, plan.grid.window.astype(np.float64)))
         forward = inverse(plan.grid.origins[0].matrix) @ to_segment
@@ -80,7 +95,7 @@ def move_points(recording: Recording, points: Floats, owner: Ints, *, border: fl
     inside = np.ones(len(points), np.bool_)
     for displacement, limits in limits_by_displacement(recording):
         if displacement is not None:
-            at = displaced_points(displacement, owner, at)
+            at = displaced(displacement, owner, at)
         for matrix, rectangle in limits:
             moved, limit = project(matrix[owner], at), rectangle[owner]
             inside &= np.all((limit[:, :2] - border < moved[:, 0]) & (moved[:, 0] < limit[:, 2:] + border), 1)

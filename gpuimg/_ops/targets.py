@@ -17,13 +17,13 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Indices, Ints, KeypointsPerImage, PerImage, TablePerImage
-from .._plan.plan import Entry
 from ..errors import ImageError
 from .boxes import ROTATED, UPRIGHT, clockwise, corners_of, cut_at, from_corners, rectangle_of, to_corners, width_of
-from .elastic import displaced_points
 from .following import (
     THIN,
+    Displacement,
     depth_of,
+    displaced,
     followed,
     inverse,
     limits_by_displacement,
@@ -72,7 +72,7 @@ def move_boxes(recording: Recording, corners: Floats, owner: Ints, *, upright: b
         if displacement is not None:
             visible = corners_of(_around(displacement, owner, visible))
             bent = _around(displacement, owner, whole) if upright else None
-            whole = displaced_points(displacement, owner, whole) if bent is None else corners_of(bent)
+            whole = displaced(displacement, owner, whole) if bent is None else corners_of(bent)
         for matrix, rectangle in limits:
             to_limit, limit = matrix[owner], rectangle[owner]
             box = _enclosing(to_limit, visible)
@@ -88,11 +88,11 @@ def move_boxes(recording: Recording, corners: Floats, owner: Ints, *, upright: b
     return Moved(whole, boxes, inside, areas)
 
 
-def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
+def _around(displacement: Displacement, owner: Ints, corners: Floats) -> Floats:
     """Return boxes (M, 4) around the displaced sides of quadrilaterals (M, 4, 2)."""
     share = np.arange(_SIDE_POINTS) / _SIDE_POINTS
     sides = corners[:, :, None] + (np.roll(corners, -1, 1) - corners)[:, :, None] * share[:, None]
-    points = displaced_points(displacement, owner, sides.reshape(len(corners), 4 * _SIDE_POINTS, 2))
+    points = displaced(displacement, owner, sides.reshape(len(corners), 4 * _SIDE_POINTS, 2))
     return np.concatenate([points.min(1), points.max(1)], 1)
 
 

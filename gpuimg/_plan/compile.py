@@ -10,6 +10,7 @@ from .._checks.types import Floats, Ints, Mask
 from .._threads.turn import zeros
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
+from ..kernels.prepass import AREA
 from .plan import Entry, Grid, Origin, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
@@ -52,6 +53,27 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
     region = np.concatenate([corner, window[:, :2] + high.astype(np.int64)], 1)
     images["window"] = window - np.tile(corner, (1, 2))
     return images, region
+
+
+def areas_of(plan: Plan, entry: Entry, applies: Mask, sizes: Ints) -> NDArray[np.void]:
+    """Return (N,) AREA records of the instruction that changes whole images of sizes (N, 2).
+
+    Operands are counted in elements.
+    """
+    areas: NDArray[np.void] = zeros(AREA, len(plan))
+    areas["applies"] = applies
+    areas["height"], areas["width"] = sizes.T
+    areas["out_height"], areas["out_width"] = plan.sizes.T
+    for k, name in enumerate(ops.AREA_PARAMETERS[: ops.AREA_COLOR.start]):
+        areas[name] = entry.params[:, k]
+    areas["fill"] = entry.params[:, ops.AREA_COLOR]
+    if entry.operand is not None:
+        areas["values"], areas["count"] = entry.operand.starts, entry.operand.counts
+    if np.any(entry.codes == ops.CLAHE.code):
+        tiles = np.maximum(np.stack([areas["rows"], areas["columns"]], 1), 1)
+        even = np.all(sizes % tiles == 0, 1)
+        areas["side"] = sizes // tiles + np.where(even, 0, 1)[:, None]
+    return areas
 
 
 class Stored(NamedTuple):

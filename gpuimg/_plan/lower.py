@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import (
     ALIGNMENT,
     Encoded,
@@ -23,14 +23,34 @@ from .._data.images import (
 )
 from .._data.patches import Form
 from .._data.selection import unique
-from ..kernels import layout
-from .compile import Pass, Stored, build_for, compile_plan, exact_resizes, stored_bytes
+from ..kernels import layout, ops
+from .compile import Pass, Stored, areas_of, build_for, compile_plan, exact_resizes, stored_bytes
 from .draft import at_scales, reduced, scaled_sizes
-from .plan import Plan
+from .plan import Operand, Plan
+
+
+class CompiledArea(NamedTuple):
+    """An op on whole images."""
+
+    op: ops.Op
+    records: Any  # (N,) AREA
+    operand: Operand | None
+    on_bytes: bool  # its results are bytes, or float32
+    applies: Mask  # (N,)
+    sizes: Ints  # (N, 2) heights and widths of the images
+    out_sizes: Ints  # (N, 2), of its results
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of its results on the host."""
+        return "uint8" if self.on_bytes else "float32"
 
 
 class CompiledSegment(NamedTuple):
-    """A segment as kernels read it: passes, or an exact resize, which may store a part of its results."""
+    """A segment as kernels read it: passes, or an exact resize, which may store a part of its results.
+
+    Without passes, the results are those of the op on whole images, which comes before the passes if there is one.
+    """
 
     plan: Plan  # of the images as they are decoded
     sizes: Ints  # (N, 2) of the results that are stored
@@ -43,6 +63,7 @@ class CompiledSegment(NamedTuple):
     total: int = 0  # elements of those
     exact: Any = None  # (N,) EXACT records, with the part
     stored: Any = None  # :class:`.Stored`, how an exact resize stores its results
+    area: CompiledArea | None = None
 
     @property
     def build(self) -> str:
@@ -114,11 +135,19 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
         result: tuple[int, Form] = (kind, form)
         if after is not None:
             # The kind that the next one reads: bytes of and for exact resizes.
-            between = layout.FLOAT32 if plan.exact is None and after.plan.exact is None else layout.UINT8
-            result = between, "pixels"
+            of_bytes = plan.exact is not None or after.plan.exact is not None or _takes_bytes(after.area)
+            result = layout.UINT8 if of_bytes else layout.FLOAT32, "pixels"
         if plan.exact is None:
-            passes, regions, used = compile_plan(plan)
-            one = CompiledSegment(plan, plan.sizes, regions, *result, passes, used)
+            area = compiled_area(plan)
+            if area is None:
+                passes, regions, used = compile_plan(plan)
+                one = CompiledSegment(plan, plan.sizes, regions, *result, passes, used)
+            else:
+                regions = whole_regions(area.sizes)
+                one = CompiledSegment(plan, plan.sizes, regions, *result, area=area)
+                if len(plan.entries) > 1 or not _stores(area, result, after, on_host=on_host):
+                    passes, _, used = compile_plan(plan)
+                    one = one._replace(passes=passes, used=used)
         else:
             # Only the part that the next one reads is computed.
             parts = after.regions if after else stored.parts if stored else whole_regions(plan.sizes)
@@ -137,6 +166,35 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
         if not isinstance(source, Pixels):
             files = Files.of(source, sizes, scaled.scales, compiled[-1].regions, first)
     return Work(source, compiled[::-1], scaled.starts, scaled.scales, sizes, first, files)
+
+
+def compiled_area(plan: Plan) -> CompiledArea | None:
+    """Return the op on whole images that a plan begins with, or None."""
+    entry = plan.area
+    if entry is None:
+        return None
+    applies = entry.codes != ops.SKIP.code
+    first = int(np.argmax(applies))
+    on_bytes = bool(entry.params[first, ops.AREA_PARAMETERS.index("bytes")])
+    # Images that it does not apply to have the size that they are decoded at.
+    sizes = np.where(applies[:, None], plan.source_sizes, plan.sizes)
+    records = areas_of(plan, entry, applies, sizes)
+    return CompiledArea(ops.OPS[entry.codes[first]], records, entry.operand, on_bytes, applies, sizes, plan.sizes)
+
+
+def _takes_bytes(area: CompiledArea | None) -> bool:
+    """Return True if images become bytes anyway."""
+    return area is not None and area.on_bytes and bool(area.applies.all())
+
+
+def _stores(area: CompiledArea, result: tuple[int, Form], after: CompiledSegment | None, *, on_host: bool) -> bool:
+    """Return True if the results of an op on whole images need no pass: bytes that the host stores, or any for another.
+
+    Images that it does not apply to stay what they are, for a segment that takes bytes as well as float32.
+    """
+    if after is None:
+        return on_host and area.on_bytes and result == (layout.UINT8, "pixels")
+    return after.plan.exact is None
 
 
 def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:

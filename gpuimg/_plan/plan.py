@@ -24,7 +24,7 @@ from ..kernels import layout, ops
 KERNEL_CHANNELS = (1, 3)
 
 _UNSCALED = np.empty((0, 2))
-_OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
+_OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC, *ops.OF_ANY_CHANNELS)]
 
 
 class Evolving:
@@ -67,6 +67,18 @@ class Grid(Evolving):
     kernel: Ints | None = None  # (N, 2), taps in x and y of images whose filter is GAUSSIAN
 
 
+class Operand(NamedTuple):
+    """What an op on whole images needs besides its parameters: tables, weights, positions."""
+
+    values: Any  # float32, flat, of the host or of the device
+    starts: Ints  # (N,), where those of an image begin
+    counts: Ints  # (N,)
+
+    def take(self, rows: Ints) -> "Operand":
+        """Return that of the images at ``rows``."""
+        return Operand(self.values, self.starts[rows], self.counts[rows])
+
+
 @record
 class Entry(Evolving):
     """One instruction of the program, a column with a value for each image."""
@@ -75,6 +87,7 @@ class Entry(Evolving):
     params: NDArray[np.float32]  # (N, P)
     origin: int = 0  # if not 0, the first nine parameters are the matrix to this coordinate system
     taken_over: Grid | None = None  # for a statistic: the pixels it is computed over
+    operand: Operand | None = None
 
     def normalization(self, k: int) -> tuple[Floats, Floats] | None:
         """Return the mean and the standard deviation (3,) that image ``k`` is normalized by, in units of 1."""
@@ -168,6 +181,12 @@ class Plan(Evolving):
         return not self.entries and not self.blurs and bool(np.all(shifted & inside))
 
     @property
+    def area(self) -> Entry | None:
+        """The instruction that changes whole images, before all others of the plan."""
+        first = self.entries[0] if self.entries else None
+        return first if first is not None and ops.IS_AREA[first.codes].any() else None
+
+    @property
     def holds_bytes(self) -> bool:
         """True if the results are bytes of an exact resize, moved by whole pixels, with colors painted around."""
         if self.of_exact is None or self.blurs:
@@ -243,6 +262,18 @@ class Plan(Evolving):
             filters = np.where(where, filters, self.grid.filter)
         plan = evolve(self, grid=evolve(self.grid, filter=filters))
         return plan.with_entry(ops.MOTION, (taps, *step.T), where=where, sharpens=True)
+
+    def with_area(
+        self, op: ops.Op, params: tuple[Any, ...], operand: Operand | None, where: Mask | None, sizes: Ints | None
+    ) -> "Plan":
+        """Change whole images, perhaps to other sizes (N, 2); only on a new plan."""
+        plan = self.with_entry(op, params, where=where, sharpens=True)
+        entry = evolve(plan.entries[0], operand=operand)
+        if sizes is None:
+            return evolve(plan, entries=(entry,))
+        sizes = sizes if where is None else np.where(where[:, None], sizes, self.sizes)
+        grid = Plan.start(sizes, self.channels, of_bytes=self.of_bytes).grid
+        return evolve(plan, entries=(entry,), grid=grid)
 
     def with_origin(self) -> "tuple[Plan, int]":
         """Store the current grid for an op that refers to its coordinates; return the plan and the grid's number."""
@@ -353,6 +384,7 @@ class Plan(Evolving):
                 entry,
                 codes=entry.codes[rows],
                 params=entry.params[rows],
+                operand=None if entry.operand is None else entry.operand.take(rows),
                 taken_over=None if entry.taken_over is None else grid_of(entry.taken_over),
             )
             for entry in self.entries
@@ -376,7 +408,8 @@ class Plan(Evolving):
 
     def displacements(self) -> list[Entry]:
         """Return the instructions that displace source pixels individually: at most the first one."""
-        return [entry for entry in self.entries if np.any(entry.codes == ops.ELASTIC.code)]
+        codes = ops.ELASTIC.code, ops.REMAP.code
+        return [entry for entry in self.entries if np.isin(entry.codes, codes).any()]
 
     def geometry(self, color: float, *, channels: int = 1, of_bytes: bool = False, nearest: bool = True) -> "Plan":
         """Return the geometry alone, for images of other channels, with ``color`` for every fill."""
@@ -387,10 +420,13 @@ class Plan(Evolving):
             params[:, ops.COLOR] = color
             entries.append(Entry(codes, params, entry.origin))
         for entry in self.displacements():
-            params = entry.params.copy()
-            params[:, ops.ELASTIC.at("red") : ops.ELASTIC.at("blue") + 1] = color
+            params, remapped = entry.params.copy(), bool(np.any(entry.codes == ops.REMAP.code))
+            op = ops.REMAP if remapped else ops.ELASTIC
+            params[:, op.at("red") : op.at("blue") + 1] = color
             if nearest:
-                params[:, ops.ELASTIC.at("nearest")] = 1.0
+                params[:, op.at("option" if remapped else "nearest")] = 1.0
+            if remapped:
+                params[:, op.at("bytes")] = 0.0
             entries.insert(0, evolve(entry, params=params))
         filters, blurred = self.grid.filter, layout.GAUSSIAN
         replaced = filters <= blurred if nearest else filters == blurred

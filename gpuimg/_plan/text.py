@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Floats
-from ..kernels import exact, layout, ops
+from ..kernels import exact, layout, ops, prepass
 from .plan import Plan
 
 _FILTERS = {
@@ -188,6 +188,22 @@ def _displaced(plan: Plan, params: Floats, white: float) -> str:
     return f"elastic: alpha {_list(alpha)} (x, y), sigma {_number(sigma)}, seed {_seed(params, ops.ELASTIC)}"
 
 
+def _windowed(plan: Plan, params: Floats, white: float) -> str:
+    return f"{params[1]:.0f} x {params[0]:.0f} pixels"
+
+
+def _morphed(plan: Plan, params: Floats, white: float) -> str:
+    option = int(params[ops.MORPHOLOGY.at("option")])
+    kind = "dilate" if option & prepass.GREATEST else "erode"
+    shape = "rectangle" if option & prepass.RECTANGLE else "cross or ellipse"
+    return f"{kind}: {shape} of {_windowed(plan, params, white)}"
+
+
+def _sampled(plan: Plan, params: Floats, white: float) -> str:
+    nearest = int(params[ops.REMAP.at("option")]) & prepass.NEAREST_PIXEL
+    return f"remap: sampled at given positions, {'nearest' if nearest else 'bilinear'}"
+
+
 def _seed(params: Floats, op: ops.Op) -> int:
     return int(params[op.at("seed_0")]) * ops.SEED_WORD + int(params[op.at("seed_1")])
 
@@ -207,6 +223,14 @@ _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.MOTION: _moved,
     ops.ELASTIC: _displaced,
     ops.JPEG: lambda plan, params, white: f"jpeg: quality {_number(params[0])}",
+    ops.MEDIAN: lambda plan, params, white: f"median blur: {_windowed(plan, params, white)}",
+    ops.MORPHOLOGY: _morphed,
+    ops.WEIGHTED: lambda plan, params, white: f"filter: {_windowed(plan, params, white)}",
+    ops.CLAHE: lambda plan, params, white: (
+        f"clahe: {params[1]:.0f} x {params[0]:.0f} tiles, at most {params[4]:.0f} pixels of a level"
+    ),
+    ops.REMAP: _sampled,
+    ops.LOOK_UP: lambda plan, params, white: f"lookup table: {params[1]:.0f} entries",
 }
 
 

@@ -26,7 +26,7 @@ from .._data.images import (
 from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png
 from .._plan.compile import Stored
-from .._plan.lower import CompiledSegment, Work
+from .._plan.lower import CompiledArea, CompiledSegment, Work
 from .._threads.helpers import SharedIterator, side_by_side
 from .._threads.turn import zeros
 from .._video.convert import readable, write_pixels
@@ -36,6 +36,7 @@ from ..errors import ImageError, VideoError
 from ..kernels import layout
 from ..kernels.compiled import ALWAYS, RUN_IMAGES, compile_together
 from ..kernels.cpu import batch, exact, records
+from ..kernels.cpu.areas import AREA_LOOPS
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
 from ..kernels.cpu.inputs import set_images, set_job, set_pass
 from ..kernels.cpu.run import call_table
@@ -87,33 +88,51 @@ def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
 class _Segment:
     """A compiled segment as PASS records; ``sources`` are the dtypes that it reads."""
 
-    def __init__(self, segment: CompiledSegment, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
+    def __init__(
+        self, segment: CompiledSegment, sources: set[str], others: tuple[str, ...], needs: Records, *, is_last: bool
+    ) -> None:
         self._segment = segment
         self.itemsize = layout.WRITTEN[segment.kind].itemsize
         self.results, self.elements = _extent(segment.sizes, segment.plan.channels, segment.form)
+        self.half = 0 if is_last else _half_for(self.results.prod(1) * self.elements, self.itemsize)
         self._regions = np.ascontiguousarray(segment.regions, np.int64)
         self._kept: list[Any] = []
         self.programs = [run.programs for run in segment.passes] if segment.plan.functions else []
-        self.passes = zeros(records.PASS, len(segment.passes) or 1)
+        before = 0 if segment.area is None else 1
+        self.passes = zeros(records.PASS, before + (len(segment.passes) if segment.exact is None else 1))
         self.passes["channels"], self.passes["itemsize"][-1] = segment.plan.channels, self.itemsize
-        if segment.exact is None:
-            self._set_passes(sources, others, needs)
-        else:
+        if segment.area is not None:
+            self._set_area(segment.area, others, needs)
+        if segment.exact is not None:
             self._set_exact(others, needs)
+        elif segment.passes:
+            self._set_passes(self.passes[before:], sources, others, needs)
 
-    def _set_passes(self, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
+    def _set_area(self, area: CompiledArea, others: tuple[str, ...], needs: Records) -> None:
+        images, channels, dtype = area.records.copy(), self._segment.plan.channels, area.dtype
+        if area.operand is not None:
+            images["values"] = area.operand.values.ctypes.data + area.operand.values.itemsize * images["values"]
+        loop, one = AREA_LOOPS[area.op.code, dtype], self.passes[0]
+        needs["area"] = max(needs["area"][0], np.max(loop.space(images, channels), initial=0))
+        compile_together([*others, loop.function.name])
+        self._kept += images, area.operand
+        one["areas"], one["regions"] = records.address_of(images), records.address_of(self._regions)
+        one["apply"], one["itemsize"] = loop.function.address, np.dtype(dtype).itemsize
+        self.half = max(self.half, _half_for(self._segment.plan.sizes.prod(1) * channels, np.dtype(dtype).itemsize))
+
+    def _set_passes(self, passes: Records, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
         plan, form, used, ways = self._segment.plan, self._segment.form, self._segment.used, 0
         for k, run in enumerate(self._segment.passes):
             ways |= set_pass(
-                self.passes, k, run.records, run.programs, self._regions, used, run.first_slot, run.end_slot, needs
+                passes, k, run.records, run.programs, self._regions, used, run.first_slot, run.end_slot, needs
             )
         if not isinstance(form, str):
             self._kept.append(patches := np.array([astuple(form)], records.PATCHES))
-            self.passes["patches"] = records.address_of(patches)
+            passes["patches"] = records.address_of(patches)
         codes, stored = tuple(used.nonzero()[0].tolist()), form if isinstance(form, str) else "patches"
         for one in sources:
             table, address = call_table(one, self._segment.kind, stored, codes, ways, plan.functions, others)
-            self.passes["byte_calls" if one == "uint8" else "float_calls"] = address
+            passes["byte_calls" if one == "uint8" else "float_calls"] = address
             self._kept.append(table)
 
     def _set_exact(self, others: tuple[str, ...], needs: Records) -> None:
@@ -134,6 +153,12 @@ def _extent(sizes: Ints, channels: int, form: Form) -> tuple[Ints, int]:
         return np.ascontiguousarray(sizes), channels
     count = form.count(sizes)
     return np.stack([count, np.ones_like(count)], 1), form.size
+
+
+def _half_for(elements: Any, itemsize: int) -> int:
+    """Return the bytes of half of the memory between passes, for results of so many elements, (N,)."""
+    size = int(np.max(elements, initial=0)) * itemsize
+    return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT
 
 
 class Call:
@@ -165,7 +190,8 @@ class Call:
         self._needs = np.zeros(records.NEEDS.itemsize // 8, np.int64)
         needs = np.ndarray(1, records.NEEDS, self._needs)
         compiled = self._segments = [
-            _Segment(segment, _dtypes_read(k, work), always, needs) for k, segment in enumerate(work.segments)
+            _Segment(segment, read, always, needs, is_last=segment is work.segments[-1])
+            for segment, read in zip(work.segments, _dtypes_read(work), strict=True)
         ]
         self.functions = any(part.programs for part in compiled)
         self._passes = NO_PASSES
@@ -180,7 +206,7 @@ class Call:
         images = self._images = zeros(records.IMAGE, n)
         if len(compiled) > 1:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
-            needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
+        needs["between"] = 2 * max(part.half for part in compiled) if compiled else 0
         self._first = NONE if work.first is None else rows_of(work.first, source.frames)
         left = set_images(
             images, *headers, TURNS, work.sizes, work.scales, self._passes, self._first, source.channels, out, offsets,
@@ -418,11 +444,21 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
         out.reshape(shown.shape)[:] = shown
 
 
-def _dtypes_read(k: int, work: Work) -> set[str]:
-    """Return the dtypes that segment ``k`` reads: of the one before, and of sources that those before do not change."""
-    read = {"uint8" if work.segments[k].plan.of_exact is not None else "float32"} if k else set()
-    if len(work.segments) == 1 or np.any(work.starts == k):
-        read.add(work.source.dtype)
+def _dtypes_read(work: Work) -> list[set[str]]:
+    """Return the dtypes that the passes of each segment read.
+
+    They are those of the segment before, of sources that those before do not change, and of an op on whole images.
+    """
+    here: set[str] = set()
+    read: list[set[str]] = []
+    for k, segment in enumerate(work.segments):
+        if len(work.segments) == 1 or np.any(work.starts == k):
+            here = here | {work.source.dtype}
+        if segment.area is not None:
+            here = {segment.area.dtype} | (set() if segment.area.applies.all() else here)
+        read.append(here)
+        if segment.passes or segment.exact is not None:
+            here = {layout.RESULTS[segment.kind]}
     return read
 
 
@@ -431,9 +467,3 @@ def _loops_needed(special: frozenset[int] | None, encoded: bool) -> tuple[str, .
     """Names of loops that a call needs whatever it does, for files of these kinds; None where no JPEG is decoded."""
     loops = (RUN_IMAGES,) if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
     return (*loops, ENCODE_FUNCTION.name) if encoded else loops
-
-
-def _bytes_of_half(part: _Segment) -> int:
-    """Return the bytes of half of the memory between segments, for results of one of them."""
-    size = int(part.results.prod(1).max(initial=0)) * part.elements * part.itemsize
-    return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT

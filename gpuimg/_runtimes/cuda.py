@@ -64,7 +64,7 @@ from .cuda_memory import (
     upload,
     wait,
 )
-from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
+from .cuda_prepass import has_prepass, prepass_layout, prepass_records, prepass_sizes, run_prepass
 from .probe import beside_captures
 from .protocol import PER_THREAD_STREAM, Outcome
 
@@ -336,6 +336,9 @@ class CudaRuntime:
                 if segment.offsets is None:
                     self._launch(source, segment, own, uploaded, out)
                     return
+                if not segment.passes and segment.exact is None:
+                    source = run_prepass(source, segment, next(uploaded), self._stream.ptr)
+                    continue
                 between = cupy.empty(segment.total, cupy.uint8 if segment.kind == layout.UINT8 else cupy.float32)
                 self._launch(source, segment, own, uploaded, between)
                 source = Pixels(between, segment.offsets, segment.sizes, segment.plan.channels)
@@ -350,7 +353,7 @@ class CudaRuntime:
         plan, passes = segment.plan, segment.passes
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
         if own.prepass is not None:
-            source = run_prepass(source, plan, next(parts), stream)
+            source = run_prepass(source, segment, next(parts), stream)
         table_length = slots * ops.STATISTICS_WORDS
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
@@ -415,8 +418,10 @@ def _placed(segment: CompiledSegment, place: _Place, output: Ints) -> _PlacedSeg
     """Fill in where the images of a segment and their results lie; ``output`` are element offsets."""
     sizes, start, corner, channels = place
     plan, region, strides = segment.plan, segment.regions, place.strides
-    prepass = prepass_records(plan, sizes, channels, start) if has_prepass(plan) else None
-    start = start if prepass is None else prepass_layout(sizes, channels)[0]
+    prepass = prepass_records(segment, sizes, channels, start) if has_prepass(plan) else None
+    if prepass is not None:
+        sizes = prepass_sizes(segment, sizes)
+        start, strides = prepass_layout(sizes, channels)[0], sizes[:, 1] * channels
     start = start + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
     if segment.exact is not None:
         return placed_exact(segment, start, strides, output)

@@ -13,10 +13,12 @@ from ..jpeg.decode import call_decode
 from ..jpeg.encode import ENCODING, call_encode
 from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, RECODED, STATUS, TABLE
 from ..layout import RECORD, SCALES
+from ..prepass import AREA
 from ..scalar import f32, loop
 from .clock import now
 from .exact import call_resize
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
+from .prepass import call_area
 from .records import (
     BATCH,
     CALLS,
@@ -61,6 +63,7 @@ _BYTE_SCALE: Final = SCALES["uint8"]
 _records_at = records_at(RECORD)
 _calls_at = records_at(CALLS)
 _exact_at = records_at(EXACT)
+_areas_at = records_at(AREA)
 _stored_at = records_at(STORED)
 _encodings_at = records_at(ENCODING)
 _tables_of = records_of(TABLE)
@@ -159,6 +162,20 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             if p == last:
                 return
             x, y = 0, 0  # the part is what the next segment reads
+        elif one.areas:
+            area = _areas_at(one.areas, i + 1)[i]
+            if area.applies == 0 and p < last:
+                continue
+            width, size = i64(area.out_width), one.itemsize * one.channels * area.out_height * area.out_width
+            out = bytes_at(image.out, image.out_bytes) if p == last else between[side * half : side * half + size]
+            work = bytes_of(scratch.area)
+            call_area(
+                one.apply,
+                (source.address, source.elements, source.scale, row, one.channels, area, work, work.size, out),
+            )
+            if p == last:
+                return
+            x, y = 0, 0  # what follows takes the whole image
         else:
             record = _records_at(one.records, i + 1)[i]
             program = floats_at(one.programs + i * _FLOAT_BYTES * one.program_words, one.program_words)

@@ -156,8 +156,8 @@ def _make_array_at(kind):
     return at_address
 
 
-bytes_at, shorts_at, longs_at, floats_at = (
-    _make_array_at(kind) for kind in (types.uint8, types.int16, types.int64, types.float32)
+bytes_at, shorts_at, ints_at, longs_at, floats_at = (
+    _make_array_at(kind) for kind in (types.uint8, types.int16, types.int32, types.int64, types.float32)
 )
 
 
@@ -308,6 +308,13 @@ def copy(values, out):
     """Fill an array from the start of another; an assignment of slices would need an allocator."""
     for k in range(out.size):
         out[k] = values[k]
+
+
+@emitted(types.none, None, types.int64, types.int64, None, types.int64)
+def copy_run(builder, values, at, n, out, to):
+    """``out[to:to + n] = values[at:at + n]``, of arrays of one type, by the C library."""
+    itemsize = I64(values.context.get_abi_sizeof(values.context.get_data_type(values.kind.dtype)))
+    cgutils.raw_memcpy(builder, out.at(to, n), values.at(at, n), n, itemsize)
 
 
 def _make_move(n):

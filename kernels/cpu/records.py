@@ -65,6 +65,8 @@ PASS: Final = np.dtype(
         ("stored", "<i8"),  # address of the images' STORED records, of an exact resize as the next ones
         ("resize", "<i8"),  # address of its loop
         ("store", "<i8"),  # address of the loop that stores bytes
+        ("areas", "<i8"),  # address of the images' AREA records; 0 where the pass is no op on whole images
+        ("apply", "<i8"),  # address of its loop
     ],
     align=True,
 )
@@ -217,6 +219,7 @@ SCRATCH: Final = np.dtype(
         ("packed", _BUFFER),  # uint32: a row of pixels, or a row of each channel as stored
         ("between", _BUFFER),  # uint8: two halves, results of a segment that the next one reads
         ("exact", _BUFFER),  # uint8: of an exact resize
+        ("area", _BUFFER),  # uint8: of an op on whole images
         ("source", _BUFFER),  # uint8: an image's decoded region, with ``SOURCE_SLACK``
         ("stored", _BUFFER),  # uint8: the same in the stored orientation
         ("work", _BUFFER),  # uint8: scratch of the JPEG decoder

@@ -26,6 +26,7 @@ BLOCK = 256
 _BLOCKS = {PLAIN: 5, FULL: 5, MOVING: 4}
 STATISTICS_BLOCK = 1024
 _ELASTIC_BLOCKS = 4  # at a time: a thread has 64 registers, for the random numbers of a node
+_AREA_BLOCKS = 4  # at a time: a thread has 64 registers
 _FIND_BLOCKS = 5  # at a time
 _RECODED_BLOCKS = 24  # at a time, of one warp: a thread has 80 registers
 _MARK_BLOCK = 128
@@ -88,6 +89,16 @@ ARTEFACTS = {
 ELASTIC = _of_sources(
     "elastic", "elastic", (*_PREPASS, "float32[]", "float32[]"), elastic_records.BLOCK, _ELASTIC_BLOCKS
 )
+AREAS = {
+    "lay_tables": _of_sources("lay_tables", "areas", (*_PREPASS, "uint8[]"), BLOCK),
+    "change": _of_sources(
+        "change",
+        "areas",
+        (*_PREPASS, "float32[]", "float32[]", "uint8[]", "float32[]", "int32", "int32"),
+        BLOCK,
+        _AREA_BLOCKS,
+    ),
+}
 
 
 EXACT = Kernel("exact_pass", DeviceCode("exact", "exact_pass"), (

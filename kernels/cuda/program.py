@@ -19,7 +19,7 @@ _MOST_TAPS = f32(MOST_TAPS)
 
 
 @scalar
-def _divided(x, y):
+def divided(x, y):
     """Return the quotient rounded once: the steps of CUDA's division, which these kernels are compiled without."""
     inverse = f32(1.0) / y
     inverse = cuda.fma(cuda.fma(-y, inverse, f32(1.0)), inverse, inverse)
@@ -28,7 +28,7 @@ def _divided(x, y):
     return cuda.fma(cuda.fma(-quotient, y, x), inverse, quotient)
 
 
-_normalize_bytes = color.make_normalize_bytes(color.make_normalize_byte(_divided))
+_normalize_bytes = color.make_normalize_bytes(color.make_normalize_byte(divided))
 
 
 def _step(op: Op, functions: tuple[Any, ...]) -> Any:

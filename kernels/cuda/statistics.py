@@ -27,15 +27,15 @@ _takes_range = takes(RANGE)
 
 
 @scalar
-def _key(x):
+def key_of(x):
     """Return an integer with the same order as the float ``x``."""
     bits = f32(x).view(np.int32)
     return bits ^ ((bits >> i32(31)) & i32(0x7FFFFFFF))
 
 
 @scalar
-def _from_key(key):
-    """Return the float of a key, the inverse of :func:`_key`."""
+def from_key(key):
+    """Return the float of a key, the inverse of :func:`key_of`."""
     return i32(key ^ ((key >> i32(31)) & i32(0x7FFFFFFF))).view(np.float32)
 
 
@@ -67,12 +67,12 @@ def add_warp(shared_sum, value, thread):
 def _add_pixel(code, r, g, b, shared_counts):
     """Add one pixel to its block's shared memory; not for means."""
     if _takes_range(code):
-        cuda.atomic.max(shared_counts, 0, _key(r))
-        cuda.atomic.max(shared_counts, 1, _key(g))
-        cuda.atomic.max(shared_counts, 2, _key(b))
-        cuda.atomic.max(shared_counts, 3, _key(-r))
-        cuda.atomic.max(shared_counts, 4, _key(-g))
-        cuda.atomic.max(shared_counts, 5, _key(-b))
+        cuda.atomic.max(shared_counts, 0, key_of(r))
+        cuda.atomic.max(shared_counts, 1, key_of(g))
+        cuda.atomic.max(shared_counts, 2, key_of(b))
+        cuda.atomic.max(shared_counts, 3, key_of(-r))
+        cuda.atomic.max(shared_counts, 4, key_of(-g))
+        cuda.atomic.max(shared_counts, 5, key_of(-b))
     else:
         cuda.atomic.add(shared_counts, color.to_byte(r), 1)
         cuda.atomic.add(shared_counts, LEVELS + color.to_byte(g), 1)
@@ -160,8 +160,8 @@ def _finish(code, image, thread, pixels, sums, extremes, counts, shared_counts, 
             tables[table] = statistics.mean_of(cuda.atomic.add(sums, image, np.int64(0)), pixels)
     elif _takes_range(code):
         if thread < 3:
-            high = _from_key(cuda.atomic.max(extremes, image * EXTREMES + thread, _LOWEST))
-            low = -_from_key(cuda.atomic.max(extremes, image * EXTREMES + 3 + thread, _LOWEST))
+            high = from_key(cuda.atomic.max(extremes, image * EXTREMES + thread, _LOWEST))
+            low = -from_key(cuda.atomic.max(extremes, image * EXTREMES + 3 + thread, _LOWEST))
             low, gain = statistics.stretch_of(low, high)
             tables[table + 2 * thread] = low
             tables[table + 2 * thread + 1] = gain

@@ -22,7 +22,10 @@ OPERATIONS: tuple[tuple[Any, ...], ...] = (
     ("adjust_gamma", 0.8), ("adjust_sharpness", 1.7), ("autocontrast",), ("equalize",), ("invert",), ("posterize", 3),
     ("solarize", 0.4), ("solarize_add", 0.2, 0.5), ("rgb_to_grayscale",), ("gaussian_blur", 7, 1.5),
     ("horizontal_flip",), ("pad", 9, 0, "reflect"), ("resize", (97, 131), "nearest"), ("resize", (97, 131), "bicubic"),
-    ("resize", (400, 500), "bilinear"),
+    ("resize", (400, 500), "bilinear"), ("median_blur", 3), ("median_blur", 5), ("median_blur", 7), ("clahe", 2.0),
+    ("morphology", "open", (5, 9), "ellipse"), ("morphology", "dilate", 7), ("box_blur", 13), ("laplacian",),
+    ("filter2d", np.linspace(-0.2, 0.4, 15).reshape(3, 5)), ("lookup_table", 255 - np.arange(256)),
+    ("remap", np.linspace((-9, -9), (200, 170), 999).reshape(27, 37, 2)),
 )  # fmt: skip
 PRESETS = ("imagenet_train", "deit3_train", "simclr", "ssd_train", "imagenet_eval")
 

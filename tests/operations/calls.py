@@ -50,6 +50,10 @@ def _sizes(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     return {"size": rng.integers(1, 40, (n, 2))}
 
 
+def _windows(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
+    return {"kernel_size": rng.integers(1, 8, (n, 2))}
+
+
 def _window(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     names = ("top", "left", "height", "width")
     return dict(zip(names, (*rng.integers(-6, 12, (2, n)), *rng.integers(1, 30, (2, n))), strict=True))
@@ -130,6 +134,26 @@ CALLS = {
     "motion_blur": Call(gi.motion_blur, lambda rng, n, white: {
         "length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n),
     }),
+    "median_blur": Call(gi.median_blur, lambda rng, n, white: {"kernel_size": rng.choice((3, 5, 7), n)}),
+    **{f"morphology {kind} {shape}": Call(gi.morphology, _windows, {"kind": kind, "shape": shape})
+       for kind, shape in (("erode", "cross"), ("dilate", "ellipse"), ("open", "rectangle"))},
+    "filter2d": Call(gi.filter2d, lambda rng, n, white: {
+        "kernel": rng.normal(0.1, 0.3, (n, *rng.integers(1, 6, 2))), **_color(rng, n, white, "fill"),
+    }, {"padding_mode": "constant"}),
+    "box_blur": Call(gi.box_blur, _windows), "laplacian": Call(gi.laplacian),
+    "clahe": Call(gi.clahe, lambda rng, n, white: {
+        "clip_limit": rng.uniform(0, 6, n), "tiles": rng.integers(1, 9, (n, 2)),
+    }),
+    "lookup_table": Call(gi.lookup_table, lambda rng, n, white: {"table": rng.random((n, 256, 1)) * white}),
+    "remap": Call(gi.remap, lambda rng, n, white: {
+        "grid": rng.uniform(-9, 60, (n, *rng.integers(1, 30, 2), 2)), **_color(rng, n, white, "fill"),
+    }),
+    "remap smooth": Call(gi.remap, lambda rng, n, white: {
+        "grid": gi.optical_distortion(np.tile([(50, 60)], (n, 1)), rng.uniform(-0.3, 0.3, n)),
+        **_color(rng, n, white, "fill"),
+    }),
+    "remap nearest": Call(gi.remap, lambda rng, n, white: {"grid": rng.uniform(-9, 60, (n, 7, 9, 2))}, {
+        "interpolation": "nearest", "padding_mode": "symmetric"}),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
     "pointwise": Call(gi.pointwise, _uniform(value=(0, 1)), {"function": numba.njit(dim) if numba else dim}),
 }  # fmt: skip
@@ -153,6 +177,8 @@ RESIZING = ["resize", *(f"resize {how}" for how in FILTERS), "resize plain", "cr
             "letterbox", "pad", "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
 #: Every function that moves pixels.
 MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
+MOVING.append("remap smooth")
+RESIZING += ["remap", "remap smooth", "remap nearest"]
 if numba is None:
     del CALLS["pointwise"]
 

@@ -20,7 +20,7 @@ N, PARTS = 13, [slice(0, 1), slice(1, 3), slice(3, 6), slice(6, 10), slice(10, 1
 #: Shapes of a value, by the annotation or the name of its parameter.
 SHAPES = {"Color": (3,), "Size": (2,), "Pair": (2,), "Padding": (4,), "PerImage": (), "Where": (), "Interpolation": (),
           "startpoints": (4, 2), "endpoints": (4, 2), "permutation": (3,), "boxes": (3, 4), "points": (3, 2),
-          "masks": (2, 20, 24), "keypoints": (1, 2, 3)}  # fmt: skip
+          "masks": (2, 20, 24), "keypoints": (1, 2, 3), "tiles": (2,)}  # fmt: skip
 #: Of parameters that do not take whole numbers from 1 to 8: what is made of these.
 MADE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("p", "share", "hue_factor", "mean"), lambda v: v / 20), "size": lambda v: v + 2,
@@ -40,6 +40,11 @@ OTHERS: dict[str, Callable[[Any, gi.Rng, Ints], Any]] = {
     "encode_batch": lambda x, rng, ints: [np.frombuffer(one, np.uint8) for one in gi.encode_batch(x, quality=ints())],
     "pointwise": lambda x, rng, ints: gi.pointwise(x, **CALLS["pointwise"].fixed, value=ints()),
     "normalize": lambda x, rng, ints: gi.normalize(x, (0.2, 0.3, 0.4), 0.2, where=ints() > 4),
+    "median_blur": lambda x, rng, ints: gi.median_blur(x, ints() % 3 * 2 + 3, where=ints() > 3),
+    "morphology": lambda x, rng, ints: gi.morphology(x, "open", ints(2), "ellipse", where=ints() > 3),
+    "filter2d": lambda x, rng, ints: gi.filter2d(x, ints(3, 4) / 60, "constant", ints(3), where=ints() > 3),
+    "lookup_table": lambda x, rng, ints: gi.lookup_table(x, ints(256, 3) * 20, where=ints() > 3),
+    "remap": lambda x, rng, ints: gi.remap(x, ints(9, 7, 2) * 2.6, where=ints() > 3),
     "mixup": lambda x, rng, ints: gi.mixup(x, partner=gi.invert(x), rng=rng)[::2],
     "cutmix": lambda x, rng, ints: gi.cutmix(x, partner=gi.invert(x), rng=rng)[::2],
     "blend": lambda x, rng, ints: gi.blend(x, x, ints() / 9, partner=range(len(x)), rectangle=ints(4)),

@@ -124,10 +124,14 @@ _TRANSFERS: dict[str, Callable[[Instruction, Env, frozenset[int]], Step]] = {"ld
 # -- integers, in arrays of one dtype, which wrap around ---------------------------------------------------------------
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def _remainder(a: Any, b: Any) -> Any:
     if np.any(b == 0):
         raise Fault("a division by zero, whose result is not defined")
-    return (a - np.fmod(a, b)) // b
+    return np.fmod(a, b)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return (a - _remainder(a, b)) // b
 
 
 _INTEGER: dict[str, tuple[int, Callable[..., Any]]] = {
@@ -136,6 +140,7 @@ _INTEGER: dict[str, tuple[int, Callable[..., Any]]] = {
     "mul.lo": (2, np.multiply),
     "mad.lo": (3, lambda a, b, c: a * b + c),
     "div": (2, _quotient),
+    "rem": (2, _remainder),
     "min": (2, np.minimum),
     "max": (2, np.maximum),
     "abs": (1, np.abs),

@@ -140,6 +140,42 @@ def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str,
     assert {kernels.ARTEFACTS[name][source] for name in kernels.ARTEFACTS} <= set(launches.kernels)
 
 
+def _every_other(x: Any) -> Any:
+    return np.arange(len(x)) % 4 > 0
+
+
+#: Ops on whole images, of a random generator and channels.
+AREAS: list[Callable[[Any, np.random.Generator, int], gi.Batch]] = [
+    lambda x, rng, c: gi.median_blur(x, rng.choice((3, 5), len(x)), where=_every_other(x)),
+    lambda x, rng, c: gi.median_blur(x[:1], 7),
+    lambda x, rng, c: gi.morphology(x, "open", rng.integers(1, 6, (len(x), 2)), "ellipse", where=_every_other(x)),
+    lambda x, rng, c: gi.morphology(x, "dilate", (4, 3)),
+    lambda x, rng, c: gi.filter2d(x, [rng.normal(0.1, 0.3, rng.integers(1, 5, 2)) for _ in x], "constant", 0.2),
+    lambda x, rng, c: gi.box_blur(x, (11, 3)),
+    lambda x, rng, c: gi.clahe(x, rng.uniform(0, 4, len(x)), (2, 3), where=_every_other(x)),
+    lambda x, rng, c: gi.remap(x, rng.uniform(-5, 20, (5, 7, 2)), padding_mode="reflect"),
+    lambda x, rng, c: gi.remap(x, rng.uniform(-5, 20, (len(x), 3, 4, 2)), "nearest", fill=0.5),
+    lambda x, rng, c: gi.lookup_table(x, rng.random((256, c)) * (255 if x[0].dtype == "uint8" else 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["uint8", "float32"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_ops_on_whole_images_are_the_cpus_to_the_last_bit(launches: Launches, source: str, channels: int) -> None:
+    images = images_of(source, channels)
+    for op in AREAS:
+        seed = int(RANDOM.integers(1 << 31))
+        found, expected = (op(x, np.random.default_rng(seed), channels) for x in (on_device(launches, images), images))
+        for dtype in ("float32", "uint8"):
+            for one, other in zip(found.compute(dtype), expected.compute(dtype), strict=True):
+                np.testing.assert_array_equal(one.values.reshape(other.shape), other)
+        # After and before others, with bytes that are not rounded between.
+        chain = [gi.normalize(gi.median_blur(gi.adjust_contrast(x, 0.7), 3), 0.5, 0.25) for x in (found, expected)]
+        for one, other in zip(*(x.compute("float32") for x in chain), strict=True):
+            assert_close(one.values.reshape(other.shape), other)
+    assert {kernels.AREAS[name][source] for name in kernels.AREAS} <= set(launches.kernels)
+
+
 @pytest.mark.parametrize("rule", ["pillow", "torch"])
 def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any) -> None:
     """Every byte, with divisions rounded once: also over deviations that are no power of two, and in full kernels."""

@@ -164,9 +164,13 @@ def test_machine_code_fits_into_registers(kernel: Any, capability: tuple[int, in
     ((registers, stack),) = re.findall(r"used (\d+) registers, .*?(\d+) stack", said)
     assert int(stack) <= (SPILLED.get((kernel.name, capability), 0) if compiler.toolkit() > 12 else 0)
     # GPUs of capability 7.5 have room for 4 blocks of 256 threads. Of blocks of statistics, 1,024 threads, one runs at
-    # a time; of those of "code_blocks", 64 threads, 16, and of those of "elastic", 256 threads, 4.
+    # a time; of those of "code_blocks", 64 threads, 16, and of those of "elastic" and "change", 256 threads, 4.
     module = kernel.code.module
-    few = capability < (8, 0) or ops.MOVING in kernel.code.arguments or kernel.code.name in ("code_blocks", "elastic")
+    few = (
+        capability < (8, 0)
+        or ops.MOVING in kernel.code.arguments
+        or kernel.code.name in ("code_blocks", "elastic", "change")
+    )
     most = 64 if few or module == "statistics" else 48
     if kernel.name == "recoded":  # blocks of 32 threads: 24 run at a time, of capability 7.5 16
         most = 80 if capability >= (8, 0) else 128

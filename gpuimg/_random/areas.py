@@ -1,0 +1,242 @@
+"""Random functions of whole images: draw, then call."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from .._batch.functions import of_images
+from .._batch.recording import Recording
+from .._checks import arguments
+from .._checks.types import Color, Ints, Mask, PaddingMode, PerImage, Range, Size
+from .._ops import areas
+from .._ops.remap import grid_distortion, optical_distortion, remap, thin_plate_spline
+from ..kernels import prepass
+from .draws import rng_of
+from .rng import Rng
+
+__all__ = [
+    "random_box_blur", "random_clahe", "random_grid_distortion", "random_median_blur", "random_morphology",
+    "random_optical_distortion", "random_thin_plate_spline", "random_tone_curve",
+]  # fmt: skip
+
+_LEVELS = 256
+_MIDDLE = 0.25, 0.75  # of a tone curve
+
+
+@of_images
+def random_median_blur(
+    recording: Recording, kernel_size: float | Range = (3, 7), p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
+    """Blur with a median of random size, with probability ``p``, as albumentations' ``MedianBlur``.
+
+    Parameters
+    ----------
+    kernel_size : int or (low, high)
+        Range of the size in pixels, both limits included: odd numbers, as in :func:`median_blur`.
+    """
+    rng = rng_of(recording, rng, "random_median_blur")
+    least, most = arguments.whole_low_high(kernel_size, "kernel_size", prepass.MEDIANS[0], prepass.MEDIANS[-1])
+    where = rng.bernoulli(p)
+    drawn = 2 * rng.integers((least - 1) // 2, (most - 1) // 2 + 1) + 1
+    return areas.median_blur.record(recording, drawn, where=where)
+
+
+@of_images
+def random_box_blur(
+    recording: Recording, kernel_size: float | Range = (3, 7), p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
+    """Blur with the mean of a square of random size, with probability ``p``, as albumentations' ``Blur``.
+
+    Parameters
+    ----------
+    kernel_size : int or (low, high)
+        Range of the side in pixels, both limits included, as in :func:`box_blur`.
+    """
+    rng = rng_of(recording, rng, "random_box_blur")
+    least, most = arguments.whole_low_high(kernel_size, "kernel_size", 1, prepass.MOST_WINDOW)
+    where = rng.bernoulli(p)
+    return areas.box_blur.record(recording, _sides(rng.integers(least, most + 1)), where=where)
+
+
+def _sides(drawn: Ints) -> Ints:
+    return np.stack([drawn, drawn], 1)
+
+
+@of_images
+def random_morphology(
+    recording: Recording,
+    kind: Literal["erode", "dilate", "open", "close"] = "dilate",
+    kernel_size: float | Range = (2, 5),
+    shape: Literal["rectangle", "cross", "ellipse"] = "rectangle",
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
+    """Erode, dilate, open or close with a window of random size, with probability ``p``.
+
+    Parameters
+    ----------
+    kind : {"erode", "dilate", "open", "close"}
+        As in :func:`morphology`.
+    kernel_size : int or (low, high)
+        Range of the side in pixels, both limits included.
+    shape : {"rectangle", "cross", "ellipse"}
+        As in :func:`morphology`.
+    """
+    rng = rng_of(recording, rng, "random_morphology")
+    least, most = arguments.whole_low_high(kernel_size, "kernel_size", 1, prepass.MOST_WINDOW)
+    where = rng.bernoulli(p)
+    return areas.morphology.record(recording, kind, _sides(rng.integers(least, most + 1)), shape, where=where)
+
+
+@of_images
+def random_clahe(
+    recording: Recording, clip_limit: float | Range = (1.0, 4.0), tiles: Size = 8, p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
+    """Equalize the contrast of each part up to a random limit, with probability ``p``, as albumentations' ``CLAHE``.
+
+    Parameters
+    ----------
+    clip_limit : float or (low, high)
+        Range of the limit; one number is the limit of all images. As in :func:`clahe`.
+    tiles : int, (x, y), or array of shape (N,) or (N, 2)
+        Number of tiles along both axes, as in :func:`clahe`.
+    """
+    rng = rng_of(recording, rng, "random_clahe")
+    limits = (clip_limit, clip_limit) if arguments.is_single(clip_limit) else clip_limit
+    low, high = arguments.low_high(limits, "clip_limit", low=0.0)
+    where = rng.bernoulli(p)
+    return areas.clahe.record(recording, rng.uniform(low, high), tiles, where=where)
+
+
+@of_images
+def random_tone_curve(recording: Recording, scale: float = 0.1, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
+    """Change brightness by a random curve, with probability ``p``, as albumentations' ``RandomToneCurve``.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the curve's two middle points from the diagonal, 0 to 1.
+
+    Notes
+    -----
+    A Bézier curve from (0, 0) to (1, 1): ``3 * t * (1 - t)**2 * a + 3 * t**2 * (1 - t) * b + t**3`` replaces ``t``,
+    with ``a`` and ``b`` normal around 1/4 and 3/4 and limited to [0, 1].
+    """
+    rng = rng_of(recording, rng, "random_tone_curve")
+    deviation = arguments.number(scale, "scale", low=0.0, high=1.0)
+    where = rng.bernoulli(p)
+    a, b = (np.clip(middle + deviation * rng.normal(), 0.0, 1.0)[:, None] for middle in _MIDDLE)
+    size = {"uint8": _LEVELS, "uint16": 1 << 16}.get(recording.dtype, _LEVELS)
+    t = np.linspace(0.0, 1.0, size)
+    curve = 3.0 * t * (1.0 - t) ** 2 * a + 3.0 * t**2 * (1.0 - t) * b + t**3
+    return areas.lookup_table.record(recording, curve[:, :, None] / recording.unit, where=where)
+
+
+def _distorted(recording: Recording, grids: Any, padding_mode: Any, fill: Color, where: Mask) -> Recording:
+    if not len(recording):  # which have the same size as before
+        return recording
+    return remap.record(recording, list(grids), "bilinear", padding_mode, fill, where=where)
+
+
+@of_images
+def random_grid_distortion(
+    recording: Recording,
+    steps: int = 5,
+    limit: float = 0.3,
+    padding_mode: PaddingMode = "constant",
+    fill: Color = 0,
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
+    """Widen and narrow columns and rows of the image at random, with probability ``p``.
+
+    Parameters
+    ----------
+    steps : int
+        Number of columns and of rows, at least 1.
+    limit : float
+        What a column or row shows of the image is ``1 - limit`` to ``1 + limit`` times its share, 0 to 0.9.
+    padding_mode, fill
+        As in :func:`remap`.
+
+    References
+    ----------
+    albumentations ``GridDistortion``, with ``normalized=True``.
+    """
+    rng = rng_of(recording, rng, "random_grid_distortion")
+    count = arguments.whole_number(steps, "steps")
+    most = arguments.number(limit, "limit", low=0.0, high=0.9)
+    where = rng.bernoulli(p)
+    x, y = (np.stack([rng.uniform(1.0 - most, 1.0 + most) for _ in range(count)], 1) for _ in range(2))
+    grids = grid_distortion(recording.sizes, x, y)
+    return _distorted(recording, grids, padding_mode, fill, where)
+
+
+@of_images
+def random_optical_distortion(
+    recording: Recording,
+    k: float | Range = (-0.05, 0.05),
+    padding_mode: PaddingMode = "constant",
+    fill: Color = 0,
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
+    """Distort images as a lens does, by a random strength, with probability ``p``.
+
+    Parameters
+    ----------
+    k : float or (low, high)
+        Range of the strength, as in :func:`optical_distortion`; a number is a range around 0.
+    padding_mode, fill
+        As in :func:`remap`.
+
+    References
+    ----------
+    albumentations ``OpticalDistortion``.
+    """
+    rng = rng_of(recording, rng, "random_optical_distortion")
+    low, high = arguments.symmetric(k, "k")
+    where = rng.bernoulli(p)
+    grids = optical_distortion(recording.sizes, rng.uniform(low, high))
+    return _distorted(recording, grids, padding_mode, fill, where)
+
+
+@of_images
+def random_thin_plate_spline(
+    recording: Recording,
+    scale: float = 0.1,
+    points: int = 4,
+    padding_mode: PaddingMode = "constant",
+    fill: Color = 0,
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
+    """Move a lattice of points at random, and bend the image smoothly between them, with probability ``p``.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the movements, as a fraction of the image's sides, 0 to 1.
+    points : int
+        Points along each axis, 2 to 16.
+    padding_mode, fill
+        As in :func:`remap`.
+
+    References
+    ----------
+    Kornia and albumentations ``ThinPlateSpline``.
+    """
+    rng = rng_of(recording, rng, "random_thin_plate_spline")
+    deviation = arguments.number(scale, "scale", low=0.0, high=1.0)
+    count = arguments.whole_number(points, "points", 2, 16)
+    where = rng.bernoulli(p)
+    lattice = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, count)] * 2), -1).reshape(-1, 2)
+    moves = np.stack([rng.normal() for _ in range(lattice.size)], 1).reshape(-1, *lattice.shape)
+    grids = thin_plate_spline(recording.sizes, lattice, lattice + deviation * moves)
+    return _distorted(recording, grids, padding_mode, fill, where)
