@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy import ndimage
 
 import gpuimg as gi
 
@@ -182,16 +183,18 @@ GRIDS = {
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_points_follow_positions(name: str) -> None:
-    """A bright dot of the image is where its point moves."""
+    """A bright dot of the image is where its point moves, and the position there is that of the point."""
     rng, size = np.random.default_rng(), (60, 80)
     points = rng.uniform(12, (68, 48), (20, 1, 2))
     rows, columns = np.mgrid[:60, :80] + 0.5
     dots = [np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 3)[..., None].astype(np.float32) for ((x, y),) in points]
-    moved = gi.remap(dots, GRIDS[name](size))
-    for dot, ((x, y),) in zip(moved, gi.transform_points(moved, points), strict=True):
+    grid = GRIDS[name](size)
+    moved = gi.remap(dots, grid)
+    for dot, (given,), ((x, y),) in zip(moved, points, gi.transform_points(moved, points), strict=True):
         share = dot[..., 0] / dot.sum()
-        assert abs((share * columns).sum() - x) < 0.4
-        assert abs((share * rows).sum() - y) < 0.4
+        assert np.hypot((share * columns).sum() - x, (share * rows).sum() - y) < 1.0
+        there = [ndimage.map_coordinates(grid[..., k], [[y - 0.5], [x - 0.5]], order=1)[0] + 0.5 for k in (0, 1)]
+        np.testing.assert_allclose(there, given, atol=1e-3)
 
 
 def test_grids_of_no_distortion() -> None:
