@@ -37,6 +37,7 @@ class CompiledArea(NamedTuple):
     operand: Operand | None
     on_bytes: bool  # its results are bytes, or float32
     applies: Mask  # (N,)
+    channels: int  # before the plan's other ops, which may change their number
     sizes: Ints  # (N, 2) heights and widths of the images
     out_sizes: Ints  # (N, 2), of its results
 
@@ -138,7 +139,7 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
             of_bytes = plan.exact is not None or after.plan.exact is not None or _takes_bytes(after.area)
             result = layout.UINT8 if of_bytes else layout.FLOAT32, "pixels"
         if plan.exact is None:
-            area = compiled_area(plan)
+            area = compiled_area(plan, scaled.segments[k - 1].channels if k else source.channels)
             if area is None:
                 passes, regions, used = compile_plan(plan)
                 one = CompiledSegment(plan, plan.sizes, regions, *result, passes, used)
@@ -168,8 +169,8 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
     return Work(source, compiled[::-1], scaled.starts, scaled.scales, sizes, first, files)
 
 
-def compiled_area(plan: Plan) -> CompiledArea | None:
-    """Return the op on whole images that a plan begins with, or None."""
+def compiled_area(plan: Plan, channels: int) -> CompiledArea | None:
+    """Return the op on whole images, of so many channels, that a plan begins with, or None."""
     entry = plan.area
     if entry is None:
         return None
@@ -179,7 +180,8 @@ def compiled_area(plan: Plan) -> CompiledArea | None:
     # Images that it does not apply to have the size that they are decoded at.
     sizes = np.where(applies[:, None], plan.source_sizes, plan.sizes)
     records = areas_of(plan, entry, applies, sizes)
-    return CompiledArea(ops.OPS[entry.codes[first]], records, entry.operand, on_bytes, applies, sizes, plan.sizes)
+    op = ops.OPS[entry.codes[first]]
+    return CompiledArea(op, records, entry.operand, on_bytes, applies, channels, sizes, plan.sizes)
 
 
 def _takes_bytes(area: CompiledArea | None) -> bool:

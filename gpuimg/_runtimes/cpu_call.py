@@ -109,7 +109,7 @@ class _Segment:
             self._set_passes(self.passes[before:], sources, others, needs)
 
     def _set_area(self, area: CompiledArea, others: tuple[str, ...], needs: Records) -> None:
-        images, channels, dtype = area.records.copy(), self._segment.plan.channels, area.dtype
+        images, channels, dtype = area.records.copy(), area.channels, area.dtype
         if area.operand is not None:
             images["values"] = area.operand.values.ctypes.data + area.operand.values.itemsize * images["values"]
         loop, one = AREA_LOOPS[area.op.code, dtype], self.passes[0]
@@ -118,6 +118,7 @@ class _Segment:
         self._kept += images, area.operand
         one["areas"], one["regions"] = records.address_of(images), records.address_of(self._regions)
         one["apply"], one["itemsize"] = loop.function.address, np.dtype(dtype).itemsize
+        one["channels"] = channels
         self.half = max(self.half, _half_for(self._segment.plan.sizes.prod(1) * channels, np.dtype(dtype).itemsize))
 
     def _set_passes(self, passes: Records, sources: set[str], others: tuple[str, ...], needs: Records) -> None:

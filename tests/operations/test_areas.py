@@ -216,6 +216,27 @@ def test_lens_is_opencvs() -> None:
     np.testing.assert_allclose(gi.optical_distortion((60, 80), 0.3, 2.5, -2.5), np.stack([x, y], -1), atol=1e-4)
 
 
+@pytest.mark.parametrize("later", [
+    lambda x: gi.rgb_to_grayscale(x, 1), lambda x: gi.normalize(gi.adjust_contrast(x, 0.6), 0.5, 0.25),
+    lambda x: gi.resize(gi.horizontal_flip(x), (9, 40)), lambda x: gi.resize(x, (9, 40), exact="pillow"),
+    lambda x: gi.equalize(gi.gaussian_blur(gi.adjust_sharpness(x, 2.0), 3)), lambda x: gi.jpeg(x, 50),
+])  # fmt: skip
+@pytest.mark.parametrize("op", [
+    lambda x, **where: gi.median_blur(x, 3, **where), lambda x, **where: gi.clahe(x, 3.0, 3, **where),
+    lambda x, **where: gi.remap(x, np.random.default_rng(0).uniform(-3, 30, (25, 22, 2)), **where),
+])  # fmt: skip
+def test_what_follows_has_the_results(op: Any, later: Any) -> None:
+    """Also where some images stay as they are, and these are or are not bytes."""
+    images = pictures([(25, 22)] * 3)
+    for before in (lambda x: x, gi.invert, lambda x: gi.resize(gi.rotate(x, 20), (25, 22), exact="torch")):
+        for where in (True, np.array([True, False, True])):
+            whole = op(before(images), where=where)
+            found, expected = later(whole), later(whole.compute())
+            if found.dtype == "uint8":
+                assert_same(list(found.compute()), list(expected.compute()))
+            np.testing.assert_allclose(found.array("float32", "NCHW"), expected.array("float32", "NCHW"), atol=1e-5)
+
+
 def test_what_is_described_and_replayed() -> None:
     images = pictures([(20, 24)] * 2)
     x = gi.clahe(gi.remap(gi.morphology(images, "open", 3), np.zeros((5, 6, 2))), 2.0, where=[True, False])
