@@ -44,6 +44,10 @@ OTHERS: dict[str, Callable[[Any, gi.Rng, Ints], Any]] = {
     "morphology": lambda x, rng, ints: gi.morphology(x, "open", ints(2), "ellipse", where=ints() > 3),
     "filter2d": lambda x, rng, ints: gi.filter2d(x, ints(3, 4) / 60, "constant", ints(3), where=ints() > 3),
     "lookup_table": lambda x, rng, ints: gi.lookup_table(x, ints(256, 3) * 20, where=ints() > 3),
+    "grid_distortion": lambda x, rng, ints: gi.remap(x, gi.grid_distortion(x.sizes, ints(3), ints(4))),
+    "optical_distortion": lambda x, rng, ints: gi.remap(x, gi.optical_distortion(x.sizes, ints() / 20, ints())),
+    "thin_plate_spline": lambda x, rng, ints: gi.remap(
+        x, gi.thin_plate_spline(x.sizes, ints(4, 2) / 9, [(0, 0), (1, 0), (0, 1), (1, 0.9)])),
     "remap": lambda x, rng, ints: gi.remap(x, ints(9, 7, 2) * 2.6, where=ints() > 3),
     "mixup": lambda x, rng, ints: gi.mixup(x, partner=gi.invert(x), rng=rng)[::2],
     "cutmix": lambda x, rng, ints: gi.cutmix(x, partner=gi.invert(x), rng=rng)[::2],
