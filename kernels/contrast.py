@@ -7,7 +7,7 @@ References: K. Zuiderveld, "Contrast limited adaptive histogram equalization", G
 from typing import Any, Final, NamedTuple
 
 from .color import round_half_even
-from .scalar import clamp, f32, floor, i32, scalar, u32
+from .scalar import clamp, f32, floor, i32, limited, scalar, u32
 
 LEVELS: Final = 256
 _TOP: Final = f32(255.0)
@@ -27,18 +27,12 @@ def luma(r, g, b):
 @scalar
 def recolored(r, b, before, after):
     """Return a color with another luma, given its red, blue and luma."""
-    cr = min(max(i32(11682 * (r - before) + (_CENTER << _SHIFT) + _HALF) >> _SHIFT, i32(0)), i32(255)) - _CENTER
-    cb = min(max(i32(9241 * (b - before) + (_CENTER << _SHIFT) + _HALF) >> _SHIFT, i32(0)), i32(255)) - _CENTER
+    cr = limited(i32(11682 * (r - before) + (_CENTER << _SHIFT) + _HALF) >> _SHIFT, 0, 255) - _CENTER
+    cb = limited(i32(9241 * (b - before) + (_CENTER << _SHIFT) + _HALF) >> _SHIFT, 0, 255) - _CENTER
     red = i32(after + (i32(22987 * cr + _HALF) >> _SHIFT))
     green = i32(after + (i32(-5636 * cb - 11698 * cr + _HALF) >> _SHIFT))
     blue = i32(after + (i32(29049 * cb + _HALF) >> _SHIFT))
-    return limited(red), limited(green), limited(blue)
-
-
-@scalar
-def limited(value):
-    """Return a whole number limited to 0 to 255."""
-    return min(max(value, i32(0)), i32(255))
+    return limited(red, 0, 255), limited(green, 0, 255), limited(blue, 0, 255)
 
 
 @scalar

@@ -4,7 +4,7 @@ Both runtimes read the records. Values are levels, 0 to 255, where an op works o
 where it does not. Nothing here imports Numba.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -57,3 +57,11 @@ FURTHEST: Final = 1 << 22
 #: Largest side of a window, pixels, and the sizes of medians.
 MOST_WINDOW: Final = 31
 MEDIANS: Final = (3, 5, 7)
+
+
+def tile_sides(sizes: Any, tiles: Any) -> Any:
+    """Heights and widths (N, 2) of CLAHE's tiles, of images of sizes (N, 2) with ``tiles`` (N, 2) down and across.
+
+    Where either side is no multiple of its tiles, both grow: to the next multiple, or by a pixel for each tile.
+    """
+    return sizes // tiles + np.where(np.all(sizes % tiles == 0, 1), 0, 1)[:, None]

@@ -74,6 +74,12 @@ def clamp(x, low, high):
 
 
 @scalar
+def limited(x, low, high):
+    """Return a whole number limited to ``[low, high]``."""
+    return min(max(x, i32(low)), i32(high))
+
+
+@scalar
 def confine(x, low, high):
     """Return ``x`` limited to ``[low, high]``; a NaN becomes ``low``, so that it can be made an index."""
     return min(high, max(low, x))

@@ -213,8 +213,10 @@ def filter2d(
 
 def _kernels(kernel: Any, n: int) -> list[Floats]:
     """Return a kernel (H, W) for each image, the same object where it is one for all."""
-    listed = isinstance(kernel, (list, tuple)) and len({np.shape(one) for one in kernel}) > 1
-    given: Any = [arguments.finite(one, "kernel") for one in kernel] if listed else arguments.finite(kernel, "kernel")
+    shapes = {np.shape(one) for one in kernel} if isinstance(kernel, (list, tuple)) else set()
+    listed = len(shapes) > 1 or any(len(shape) == 2 for shape in shapes)
+    checked = {id(one): arguments.finite(one, "kernel") for one in kernel} if listed else {}
+    given: Any = [checked[id(one)] for one in kernel] if listed else arguments.finite(kernel, "kernel")
     if not listed and given.ndim == 2:
         each = [given] * n
     elif arguments.fits(np.empty(len(given)), n) and all(one.ndim == 2 for one in given):
@@ -330,7 +332,7 @@ def clahe(
     n = recording.image_count
     share = arguments.per_image(clip_limit, n, "clip_limit", low=0.0)
     count = both_axes(tiles, n, "tiles", low=1, high=_MOST_TILES, whole=True).astype(np.int64)[:, ::-1]
-    side = recording.sizes // count + np.where(np.all(recording.sizes % count == 0, 1), 0, 1)[:, None]
+    side = prepass.tile_sides(recording.sizes, count)
     limit = np.where(share > 0.0, np.clip(share * side.prod(1) / 256, 1.0, layout.EXACT).astype(np.int64), 0)
     params = {"rows": count[:, 0], "columns": count[:, 1], "limit": limit}
     return record_area(recording, ops.CLAHE, params, arguments.mask(where, n))

@@ -10,7 +10,7 @@ from .._checks.types import Floats, Ints, Mask
 from .._threads.turn import zeros
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
-from ..kernels.prepass import AREA
+from ..kernels.prepass import AREA, tile_sides
 from .plan import Entry, Grid, Origin, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
@@ -71,8 +71,7 @@ def areas_of(plan: Plan, entry: Entry, applies: Mask, sizes: Ints) -> NDArray[np
         areas["values"], areas["count"] = entry.operand.starts, entry.operand.counts
     if np.any(entry.codes == ops.CLAHE.code):
         tiles = np.maximum(np.stack([areas["rows"], areas["columns"]], 1), 1)
-        even = np.all(sizes % tiles == 0, 1)
-        areas["side"] = sizes // tiles + np.where(even, 0, 1)[:, None]
+        areas["side"] = tile_sides(sizes, tiles)
     return areas
 
 

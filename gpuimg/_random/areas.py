@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +25,7 @@ __all__ = [
 
 _LEVELS = 256
 _MIDDLE = 0.25, 0.75  # of a tone curve
+_NO_POSITIONS = np.zeros((1, 1, 2), np.float32)
 
 
 @of_images
@@ -135,10 +138,15 @@ def random_tone_curve(recording: Recording, scale: float = 0.1, p: PerImage = 0.
     return areas.lookup_table.record(recording, curve[:, :, None] / recording.unit, where=where)
 
 
-def _distorted(recording: Recording, grids: Any, padding_mode: Any, fill: Color, where: Mask) -> Recording:
+def _distorted(
+    recording: Recording, padding_mode: Any, fill: Color, where: Mask, make: Callable[..., Any], **drawn: Any
+) -> Recording:
+    """Sample the chosen images at the positions that ``make`` makes of sizes and of what is drawn for each image."""
     if not len(recording):  # which have the same size as before
         return recording
-    return remap.record(recording, list(grids), "bilinear", padding_mode, fill, where=where)
+    made = iter(make(recording.sizes[where], **{name: one[where] for name, one in drawn.items()}))
+    grids = [next(made) if chosen else _NO_POSITIONS for chosen in where.tolist()]
+    return remap.record(recording, grids, "bilinear", padding_mode, fill, where=where)
 
 
 @of_images
@@ -172,8 +180,7 @@ def random_grid_distortion(
     most = arguments.number(limit, "limit", low=0.0, high=0.9)
     where = rng.bernoulli(p)
     x, y = (np.stack([rng.uniform(1.0 - most, 1.0 + most) for _ in range(count)], 1) for _ in range(2))
-    grids = grid_distortion(recording.sizes, x, y)
-    return _distorted(recording, grids, padding_mode, fill, where)
+    return _distorted(recording, padding_mode, fill, where, grid_distortion, x_steps=x, y_steps=y)
 
 
 @of_images
@@ -202,8 +209,7 @@ def random_optical_distortion(
     rng = rng_of(recording, rng, "random_optical_distortion")
     low, high = arguments.symmetric(k, "k")
     where = rng.bernoulli(p)
-    grids = optical_distortion(recording.sizes, rng.uniform(low, high))
-    return _distorted(recording, grids, padding_mode, fill, where)
+    return _distorted(recording, padding_mode, fill, where, optical_distortion, k=rng.uniform(low, high))
 
 
 @of_images
@@ -238,5 +244,5 @@ def random_thin_plate_spline(
     where = rng.bernoulli(p)
     lattice = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, count)] * 2), -1).reshape(-1, 2)
     moves = np.stack([rng.normal() for _ in range(lattice.size)], 1).reshape(-1, *lattice.shape)
-    grids = thin_plate_spline(recording.sizes, lattice, lattice + deviation * moves)
-    return _distorted(recording, grids, padding_mode, fill, where)
+    make = partial(thin_plate_spline, points=lattice)
+    return _distorted(recording, padding_mode, fill, where, make, moved=lattice + deviation * moves)

@@ -122,6 +122,17 @@ def store(builder, value, address):
     builder.store(value, builder.bitcast(address, value.type.as_pointer())).align = 1
 
 
+def plus_product(builder, total, a, b):
+    """Emit ``total + a * b``; "contract" allows a fused multiply-add, with one rounding, and no other order."""
+    return builder.fadd(builder.fmul(a, b, flags=("contract",)), total, flags=("contract",))
+
+
+def rounded_bytes(builder, value):
+    """Emit bytes of a vector of float32 from 0 to 255, rounded half to even as by :func:`.color.round_half_even`."""
+    shift = splat(F32, float(3 << 22), value.type.count)
+    return builder.fptoui(builder.fsub(builder.fadd(value, shift), shift), vector(I8, value.type.count))
+
+
 # -- arrays and records ------------------------------------------------------------------------------------------------
 
 
@@ -417,9 +428,8 @@ def _make_sum_turned(channels):
             start = builder.sub(builder.sext(offsets.element(here), I64), first)  # offsets are int32
             for channel, total in enumerate(totals):
                 place = turned.at(builder.add(start, I64(TURNED * channel)), TURNED)
-                # "contract" allows a fused multiply-add, with one rounding; the order of the sum stays as written.
-                weighted = builder.fmul(load(builder, place, vector(F32, TURNED)), weight, flags=("contract",))
-                builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
+                value = load(builder, place, vector(F32, TURNED))
+                builder.store(plus_product(builder, builder.load(total), value, weight), total)
             builder.store(builder.add(here, step), at)
         for channel, total in enumerate(totals):
             store(builder, builder.load(total), out.at(builder.add(k, I64(TURNED * channel)), TURNED))

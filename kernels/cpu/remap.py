@@ -20,6 +20,8 @@ from .intrinsics import (
     floats_at,
     ints_at,
     load,
+    plus_product,
+    rounded_bytes,
     splat,
     spread,
     store,
@@ -66,13 +68,7 @@ def _place_nearest(positions, height, width, stride, channels, places):
 
 
 def _between(builder, share, one, other):
-    weighted = builder.fmul(share, builder.fsub(other, one), flags=("contract",))
-    return builder.fadd(weighted, one, flags=("contract",))
-
-
-def _as_bytes(builder, value, lanes):
-    shift = splat(F32, float(3 << 22), lanes)  # rounds, see color.round_half_even
-    return builder.fptoui(builder.fsub(builder.fadd(value, shift), shift), vector(I8, lanes))
+    return plus_product(builder, one, share, builder.fsub(other, one))
 
 
 @emitted(types.none, None, types.uintp, types.uintp, types.float32, types.float32, None, types.uintp)
@@ -87,7 +83,7 @@ def _mix_rgb(builder, image, at, stride, right, below, out, to):
     right, below = spread(builder, right, lanes), spread(builder, below, lanes)
     top = _between(builder, right, pixel(at), pixel(builder.add(at, step)))
     bottom = _between(builder, right, pixel(under), pixel(builder.add(under, step)))
-    store(builder, _as_bytes(builder, _between(builder, below, top, bottom), lanes), out.at(to, lanes))
+    store(builder, rounded_bytes(builder, _between(builder, below, top, bottom)), out.at(to, lanes))
 
 
 _GRAY: Final = 8  # positions in a gray image that are sampled together
@@ -110,7 +106,7 @@ def _mix_gray(builder, image, stride, places, rights, belows, k, out, to):
 
     right, below = (load(builder, shares.at(k, _GRAY), whole) for shares in (rights, belows))
     top, bottom = (_between(builder, right, *values(offset)) for offset in (None, stride))
-    store(builder, _as_bytes(builder, _between(builder, below, top, bottom), _GRAY), out.at(to, _GRAY))
+    store(builder, rounded_bytes(builder, _between(builder, below, top, bottom)), out.at(to, _GRAY))
 
 
 @emitted(types.none, None, types.uintp, None, types.uintp)

@@ -8,7 +8,7 @@ y; then each lane is weighted in x; then lanes of the same channel are added, fo
 from typing import Any
 
 from ..lang import cgutils, types
-from .intrinsics import F32, I8, I32, I64, emitted, load, shuffle, splat, spread, store, vector
+from .intrinsics import F32, I8, I32, I64, emitted, load, plus_product, shuffle, splat, spread, store, vector
 
 #: Elements after the last pixel of a source that loads may touch, and after a result of bytes that may be written.
 SOURCE_SLACK = 15
@@ -65,9 +65,7 @@ class _Loads:
         return spread(self._builder, value, self._lanes)
 
     def _plus_product(self, total: Any, a: Any, b: Any) -> Any:
-        # "contract" allows a fused multiply-add, and no other order.
-        product = self._builder.fmul(a, b, flags=("contract",))
-        return self._builder.fadd(product, total, flags=("contract",))
+        return plus_product(self._builder, total, a, b)
 
     def _values(self, index: Any) -> Any:
         """Load elements of the source as float32."""

@@ -21,6 +21,8 @@ from .intrinsics import (
     floats_at,
     load,
     longs_at,
+    plus_product,
+    rounded_bytes,
     splat,
     spread,
     store,
@@ -181,16 +183,14 @@ def _take_most(builder, total, weight, value):
 
 
 def _add_weighted(builder, total, weight, value):
-    return builder.fadd(builder.fmul(weight, value, flags=("contract",)), total, flags=("contract",))  # fused
+    return plus_product(builder, total, weight, value)
 
 
 def _as_bytes(builder, value):
-    """Limit levels to those of bytes, and round them half to even, as :func:`.color.round_half_even`."""
-    lanes = value.type.count
-    low, high, shift = (splat(F32, level, lanes) for level in (0.0, 255.0, float(3 << 22)))
+    """Limit levels to those of bytes, and round them."""
+    low, high = (splat(F32, level, value.type.count) for level in (0.0, 255.0))
     value = builder.select(builder.fcmp_ordered(">", value, low), value, low)
-    value = builder.select(builder.fcmp_ordered("<", value, high), value, high)
-    return builder.fptoui(builder.fsub(builder.fadd(value, shift), shift), vector(I8, lanes))
+    return rounded_bytes(builder, builder.select(builder.fcmp_ordered("<", value, high), value, high))
 
 
 _add_rows = _make_gather(F32, 0.0, _add_weighted)

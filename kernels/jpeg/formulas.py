@@ -9,6 +9,7 @@ tables K.1, K.2.
 from typing import Final
 
 from ..scalar import f32, i32, scalar, u32, u64
+from ..scalar import limited as limited
 from . import idct
 from .layout import LONG_LENGTH, SEGMENT_BYTES, SHORT_LENGTH, STREAMS, SUM_BYTES, WIDE
 from .tables import is_legal
@@ -53,12 +54,6 @@ CHROMA_HALF = i32((CENTER << 16) + 32767)  # as jccolor.c: less than a half, so 
 def short(x):
     """Return the lower 16 bits as a signed number."""
     return i32(i32(x << 16) >> 16)
-
-
-@scalar
-def limited(x, low, high):
-    """Return a whole number limited to ``[low, high]``."""
-    return min(max(x, i32(low)), i32(high))
 
 
 # -- transforms --------------------------------------------------------------------------------------------------------
