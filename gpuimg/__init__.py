@@ -43,6 +43,7 @@ from ._ops.resize_crop import *
 from ._ops.selection import *
 from ._ops.targets import *
 from ._ops.warp import *
+from ._ops.weather import *
 from ._prepare.prepare import *
 from ._random.areas import *
 from ._random.clips import *
@@ -58,6 +59,7 @@ from ._random.policies import *
 from ._random.rng import *
 from ._random.sizes import *
 from ._random.timm_policies import *
+from ._random.weather import *
 from ._version import __version__ as __version__
 from .errors import *
 from .sources._remote import *

@@ -135,6 +135,16 @@ def permute(r, g, b, first, second, third):
 
 
 @scalar
+def color_matrix(r, g, b, rr, rg, rb, r0, gr, gg, gb, g0, br, bg, bb, b0):
+    """Return sums of the channels, each with a row of weights and a constant."""
+    return (
+        unit(rr * r + rg * g + rb * b + r0),
+        unit(gr * r + gg * g + gb * b + g0),
+        unit(br * r + bg * g + bb * b + b0),
+    )
+
+
+@scalar
 def grayscale(r, g, b):
     """Return the gray value in all three channels."""
     gray = luma(r, g, b)

@@ -9,11 +9,12 @@ import math
 
 import numpy as np
 
-from .scalar import clamp, f32, floor, i32, scalar
+from .scalar import clamp, confine, f32, floor, i32, scalar
 
 u32 = np.uint32
 u64 = np.uint64
 
+_ZERO = f32(0.0)
 _HALF = f32(0.5)
 _ONE = f32(1.0)
 _TO_UNIT = f32(2.0**-24)
@@ -94,6 +95,12 @@ def normals_of(one, other):
 
 
 @scalar
+def _words(x, y, seed_0, seed_1):
+    """Return the four random words of a pixel."""
+    return philox(u32(i32(floor(x))), u32(i32(floor(y))), u32(0), u32(0), u32(i32(seed_0)), u32(i32(seed_1)))
+
+
+@scalar
 def noise(
     r, g, b, x, y, x0, y0, x1, y1, seed_0, seed_1, mean, scale, keep, uniform, colored, low, high
 ):  # fmt: skip
@@ -103,7 +110,7 @@ def noise(
     ``keep`` is the factor of the pixel, 1 or 0. Unless ``colored``, all channels get the same noise.
     """
     inside = x >= x0 and x < x1 and y >= y0 and y < y1
-    w0, w1, w2, w3 = philox(u32(i32(floor(x))), u32(i32(floor(y))), u32(0), u32(0), u32(i32(seed_0)), u32(i32(seed_1)))
+    w0, w1, w2, w3 = _words(x, y, seed_0, seed_1)
     n0, n1 = normals_of(w0, w1)
     n2, _ = normals_of(w2, w3)
     if uniform > _HALF:
@@ -114,3 +121,91 @@ def noise(
     green = clamp(g * keep + mean + scale * n1, low, high)
     blue = clamp(b * keep + mean + scale * n2, low, high)
     return red if inside else r, green if inside else g, blue if inside else b
+
+
+@scalar
+def _impulse(x, word, salt, amount):
+    drawn = unit_of(word)
+    return x if drawn >= amount else _ONE if drawn < salt else _ZERO
+
+
+@scalar
+def salt_and_pepper(r, g, b, x, y, seed_0, seed_1, salt, amount, colored):
+    """Return a pixel that is white with probability ``salt`` and black with the rest of ``amount``.
+
+    Unless ``colored``, all channels are.
+    """
+    w0, w1, w2, _ = _words(x, y, seed_0, seed_1)
+    w1 = w1 if colored > _HALF else w0
+    w2 = w2 if colored > _HALF else w0
+    return _impulse(r, w0, salt, amount), _impulse(g, w1, salt, amount), _impulse(b, w2, salt, amount)
+
+
+@scalar
+def normal_of(unit):
+    """Return the normal number with a probability, a multiple of 2^-24, of those below; none exceeds 5.5 in size."""
+    # Giles: "Approximating the erfinv function", GPU Computing Gems 2, 2011: two polynomials in the logarithm.
+    x = unit + unit - _ONE + _TO_UNIT
+    w = -log((_ONE - x) * (_ONE + x))
+    a = w - f32(2.5)
+    near = f32(3.43273939e-07) + f32(2.81022636e-08) * a
+    near = f32(-4.39150654e-06) + (f32(-3.5233877e-06) + near * a) * a
+    near = f32(-0.00125372503) + (f32(0.00021858087) + near * a) * a
+    near = f32(0.246640727) + (f32(-0.00417768164) + near * a) * a
+    near = f32(1.50140941) + near * a
+    c = math.sqrt(w) - f32(3.0)
+    far = f32(0.000100950558) + f32(-0.000200214257) * c
+    far = f32(-0.00367342844) + (f32(0.00134934322) + far * c) * c
+    far = f32(-0.0076224613) + (f32(0.00573950773) + far * c) * c
+    far = f32(1.00167406) + (f32(0.00943887047) + far * c) * c
+    far = f32(2.83297682) + far * c
+    return f32(math.sqrt(2.0)) * x * (near if w < f32(5.0) else far)
+
+
+@scalar
+def _falling(x):
+    """Return e to the power of minus ``x``, for 0 to 8: the 16th power of a Taylor polynomial of a 16th."""
+    t = x * f32(-0.0625)
+    tail = f32(1.0 / 120.0) + t * (f32(1.0 / 720.0) + t * f32(1.0 / 5040.0))
+    one = _ONE + t * (_ONE + t * (_HALF + t * (f32(1.0 / 6.0) + t * (f32(1.0 / 24.0) + t * tail))))
+    two = one * one
+    four = two * two
+    return four * four * (four * four)
+
+
+_FEW = f32(8.0)  # from this mean on the expansion is as good as the sum
+_TERMS = 28  # a number above has a probability below 2^-24 with that mean
+
+
+@scalar
+def poisson(unit, mean):
+    """Return the Poisson number with a probability, a multiple of 2^-24, of those below, by its mean, up to 2^20.
+
+    Probabilities are within 0.0001.
+    """
+    few = min(mean, _FEW)
+    drawn, probability, below, summed = unit + _HALF * _TO_UNIT, _falling(few), _ZERO, _ZERO
+    for k in range(_TERMS):
+        below += probability
+        summed += _ONE if drawn > below else _ZERO
+        probability *= few * (_ONE / f32(k + 1))
+    # Giles: "Algorithm 955: approximation of the inverse Poisson cumulative distribution function", ACM Transactions
+    # on Mathematical Software 42, 2016, formula 2.
+    many = max(mean, _FEW)
+    root = math.sqrt(many)
+    z = normal_of(unit)
+    zz = z * z
+    at = many + root * z + (f32(1.0 / 3.0) + zz * f32(1.0 / 6.0)) - z * (f32(1.0 / 36.0) + zz * f32(1.0 / 72.0)) / root
+    at += (f32(-8.0 / 405.0) + zz * (f32(7.0 / 810.0) + zz * f32(1.0 / 270.0))) / many
+    return summed if mean < _FEW else floor(at)
+
+
+@scalar
+def shot_noise(r, g, b, x, y, seed_0, seed_1, photons, colored):
+    """Return a pixel as the share of ``photons`` that it receives; unless ``colored``, all channels as the first."""
+    w0, w1, w2, _ = _words(x, y, seed_0, seed_1)
+    inverse = _ONE / photons
+    red = poisson(unit_of(w0), confine(r, _ZERO, _ONE) * photons) * inverse
+    green = poisson(unit_of(w1), confine(g, _ZERO, _ONE) * photons) * inverse if colored > _HALF else red
+    blue = poisson(unit_of(w2), confine(b, _ZERO, _ONE) * photons) * inverse if colored > _HALF else red
+    return min(red, _ONE), min(green, _ONE), min(blue, _ONE)

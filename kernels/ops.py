@@ -2,8 +2,8 @@
 
 A program is an array of float32 values: instructions, each an op code, the number of values to the next instruction,
 and the op's parameters. Recording, compilation, descriptions, and the dispatch of both runtimes follow the table. The
-formula of an op is the function of :mod:`kernels.color` or :mod:`kernels.noise` that has its name. Nothing here imports
-Numba.
+formula of an op is the function of :mod:`kernels.color`, :mod:`kernels.noise` or :mod:`kernels.weather` that has its
+name. Nothing here imports Numba.
 
 To add an op, write its formula, add a row (codes are positions), and a public function that records it.
 """
@@ -140,6 +140,22 @@ CLAHE = _area("clahe")
 REMAP = _area("remap")
 LOOK_UP = _area("look_up")
 OF_ANY_CHANNELS: Final = (MEDIAN, MORPHOLOGY, WEIGHTED, REMAP, LOOK_UP)  # of these
+
+COLOR_MATRIX = _op("color_matrix", *(f"{to}{of}" for to in "rgb" for of in "rgb0"), rare=True)
+
+_SEEDED = ("seed_0", "seed_1")
+_PATTERN: Final = {"coordinates": True, "rare": True, "placed": True}
+SALT_AND_PEPPER = _op("salt_and_pepper", *_SEEDED, "salt", "amount", "colored", **_PATTERN)
+SHOT_NOISE = _op("shot_noise", *_SEEDED, "photons", "colored", **_PATTERN)
+FOG = _op("fog", *_SEEDED, "density", "per_pixel", "red", "green", "blue", **_PATTERN)
+RAIN = _op(
+    "rain", *_SEEDED, "amount", "across_x", "across_y", "along_x", "along_y", "opacity", "red", "green", "blue",
+    **_PATTERN,
+)  # fmt: skip
+STREAK_WIDTH: Final = 0.125  # of a cell's that may have one
+STREAK_LENGTH: Final = 0.5
+MOST_CORNERS: Final = 6  # of a shadow
+SHADOW = _op("shadow", "factor", *(f"{axis}{k}" for k in range(MOST_CORNERS) for axis in "xy"), **_PATTERN)
 
 # Nodes of an elastic displacement, which a cubic B-spline interpolates. Their distance in pixels for a smoothness of 1
 # pixel: the standard deviation of the spline is the root of 1/3 of that. And the mean variance of the spline's values

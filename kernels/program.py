@@ -7,7 +7,7 @@ formula to a pixel. The CPU calls the first once a row, the GPU once a pixel.
 from functools import cache
 from typing import Any
 
-from . import color, noise, user
+from . import color, noise, user, weather
 from .ops import HISTOGRAM, MEAN, OPS, SLOT, STATISTICS_WORDS, Op
 from .scalar import f32, i32, scalar, word
 
@@ -65,7 +65,7 @@ def values_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 
 def _formula(op: Op) -> Any:
     """Return the scalar function that has an op's name, None for ops that are not a formula of one pixel."""
-    return getattr(color, op.name, None) or getattr(noise, op.name, None)
+    return next((getattr(module, op.name) for module in (color, noise, weather) if hasattr(module, op.name)), None)
 
 
 def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:

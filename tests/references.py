@@ -85,6 +85,54 @@ def noise(height: int, width: int, seed: int) -> tuple[Image, Image]:
     return unit[..., :3], np.stack([first[..., 0], second[..., 0], first[..., 1]], -1)
 
 
+def cell_words(column: Any, row: Any, seed: int) -> NDArray[np.uint64]:
+    """The words of cells of a lattice: "lowbias32" of the column and half of the seed, then of that and the rest."""
+
+    def lowbias32(x: Any) -> Any:
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            x = ((x ^ x >> np.uint64(shift)) * np.uint64(factor)) % np.uint64(2**32)
+        return x ^ x >> np.uint64(16)
+
+    across, down = (np.asarray(v).astype(np.int64).astype(np.uint64) % np.uint64(2**32) for v in (column, row))
+    first = lowbias32(across ^ np.uint64(seed // 2**24))
+    down = down * np.uint64(0x9E3779B1) % np.uint64(2**32)
+    result: NDArray[np.uint64] = lowbias32(first ^ down ^ np.uint64(seed % 2**24 * 256 % 2**32))
+    return result
+
+
+def clouds(height: int, width: int, scale: float, seed: int) -> Points:
+    """Four lattices of numbers with smooth transitions (H, W), each half as wide and half as high as the last."""
+    y, x = (np.mgrid[:height, :width] + 0.5) / scale
+    total = np.zeros((height, width))
+    for k in range(4):
+        u, v = x * 2**k + 0.37 * k, y * 2**k + 0.61 * k
+        for i, j in np.ndindex(2, 2):
+            s, t = u - np.floor(u), v - np.floor(v)
+            s, t = s * s * (3 - 2 * s), t * t * (3 - 2 * t)
+            words = cell_words(np.floor(u) + i, np.floor(v) + j, seed + k * 2**24)
+            total += 2.0**-k / 1.875 * (s if i else 1 - s) * (t if j else 1 - t) * (words >> np.uint64(8)) / 2**24
+    return total
+
+
+def rain(
+    height: int, width: int, amount: float, length: float, thick: float, angle: float, seed: int
+) -> tuple[Points, Mask]:
+    """The share of each pixel (H, W) that a streak covers, and where float32 may see another cell or end."""
+    y, x = np.mgrid[:height, :width] + 0.5
+    turned = (x + 1j * y) * np.exp(1j * np.deg2rad(angle))
+    across, along = turned.real / (8 * thick), turned.imag / (2 * length)
+    column = np.floor(across)
+    along = along + (cell_words(column, -1, seed) >> np.uint64(8)) / 2**24
+    row = np.floor(along)
+    words = cell_words(column, row, seed).astype(np.int64)
+    middle = (words >> 8 & 255) / 256 * 7 / 8 + 1 / 16
+    at = along - row - (words & 255) / 256 / 2
+    cover = np.clip((1 / 16 - np.abs(across - column - middle)) * 8 * thick + 0.5, 0, 1)
+    close = [np.abs(value - np.rint(value)) < 1e-4 for value in (across, along, 2 * at)]
+    there = (words >> 16 < amount * 2**16) & (at >= 0) & (at < 0.5)
+    return cover * there, np.any(close, 0)
+
+
 def displaced(points: NDArray[Any], seed: int, alpha: tuple[float, float], sigma: float) -> NDArray[Any]:
     """Source positions of positions (..., 2) of an elastic deformation: cubic B-splines over a lattice of normals."""
     spacing = np.sqrt(3.0) * sigma

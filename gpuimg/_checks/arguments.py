@@ -42,6 +42,13 @@ def rows(array: NDArray[_Kind], n: int) -> NDArray[_Kind]:
     return array if len(array) == n else np.repeat(array, n // _clips(n), 0)
 
 
+def for_each(array: NDArray[_Kind], n: int, dimensions: int) -> NDArray[_Kind] | None:
+    """Return an array of ``dimensions`` for every image, or rows for each as they are; None if it is neither."""
+    if array.ndim == dimensions:
+        return np.broadcast_to(array, (n, *array.shape))
+    return rows(array, n) if array.ndim == dimensions + 1 and fits(array, n) else None
+
+
 def filled(n: int, value: int) -> Ints:
     """Return (N,) int64 of one value, as ``np.full`` does, by two calls of C in place of its Python code."""
     array = np.empty(n, np.int64)
@@ -277,6 +284,11 @@ def low_high(value: Any, name: str, *, low: float = -np.inf, high: float = np.in
         below = f" <= {shown(high)}" if high < np.inf else ""
         raise ValueError(f"{name} must be (low, high) with {above}low <= high{below}, not {value!r}{_draw_hint(value)}")
     return first, last
+
+
+def one_or_range(value: Any, name: str, **limits: float) -> tuple[float, float]:
+    """Return the ends of a range, equal for one number."""
+    return low_high((value, value) if is_single(value) else value, name, **limits)
 
 
 def _draw_hint(value: Any) -> str:

@@ -15,9 +15,10 @@ from .._checks import arguments
 from .._checks.types import Color, Floats, Ints, Mask, PaddingMode, PerImage, Range, Size, Table, TablePerImage, Where
 from .._plan.plan import KERNEL_CHANNELS, Operand
 from ..kernels import layout, ops, prepass
-from .filters import both_axes, check_not_normalized
+from .color import check_not_normalized
+from .filters import both_axes
 
-__all__ = ["box_blur", "clahe", "filter2d", "laplacian", "lookup_table", "median_blur", "morphology"]
+__all__ = ["box_blur", "clahe", "emboss", "filter2d", "laplacian", "lookup_table", "median_blur", "morphology"]
 
 BORDERS = {
     "constant": prepass.CONSTANT,
@@ -294,6 +295,39 @@ def laplacian(recording: Recording, *, where: Where | None = None) -> Recording:
     [0, 9, 0, 9, 0]
     """
     return filter2d.record(recording, np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]]), where=where)
+
+
+@of_images
+def emboss(
+    recording: Recording, alpha: PerImage = 0.4, strength: PerImage = 0.5, *, where: Where | None = None
+) -> Recording:
+    """Emboss: lighten edges on the one side and darken them on the other, as albumentations' ``Emboss``.
+
+    Parameters
+    ----------
+    alpha : float or (N,) float
+        Share of the embossed image, 0 to 1; the rest is the image.
+    strength : float or (N,) float
+        Strength, at least 0.
+
+    Notes
+    -----
+    :func:`filter2d` with ``(1 - alpha) * identity + alpha * [[-1 - s, -s, 0], [-s, 1, s], [0, s, 1 + s]]``.
+
+    Examples
+    --------
+    >>> x = np.array([0, 0, 90, 90], np.uint8).reshape(1, 1, 4, 1)
+    >>> gpuimg.emboss(x, 1.0, 0.5).array().ravel().tolist()
+    [0, 45, 135, 90]
+    """
+    n = recording.image_count
+    share = arguments.per_image(alpha, n, "alpha", low=0.0, high=1.0)[:, None, None]
+    s = arguments.per_image(strength, n, "strength", low=0.0)[:, None, None]
+    slope = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    fixed = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    identity = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    kernels = (1.0 - share) * identity + share * (fixed + s * slope)
+    return filter2d.record(recording, list(kernels) if n else identity, where=where)
 
 
 @of_images

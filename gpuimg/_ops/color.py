@@ -15,14 +15,14 @@ import numpy as np
 from .._batch.functions import of_images
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, PerImage, Table, Where
+from .._checks.types import Color, Floats, PerImage, Table, TablePerImage, Where
 from .._data.images import Pixels
 from ..kernels import ops
 
 __all__ = [
     "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hsv", "adjust_hue", "adjust_saturation",
-    "autocontrast", "equalize", "invert", "permute_channels", "posterize", "rgb_to_grayscale", "solarize",
-    "solarize_add",
+    "autocontrast", "channel_dropout", "color_matrix", "equalize", "invert", "permute_channels", "posterize",
+    "rgb_shift", "rgb_to_grayscale", "solarize", "solarize_add",
 ]  # fmt: skip
 
 _BYTE_LIKE = 32.0  # more than any normalized photo has
@@ -44,6 +44,12 @@ def check_unit_range(recording: Recording) -> None:
             RuntimeWarning,
             stacklevel=_level_of_caller(),
         )
+
+
+def check_not_normalized(recording: Recording, name: str) -> None:
+    """Refuse images whose values may lie outside [0, 1]."""
+    if recording.normalized:
+        raise ValueError(f"{name} must come before normalize: it needs values in [0, 1]")
 
 
 def _level_of_caller() -> int:
@@ -221,16 +227,104 @@ def permute_channels(recording: Recording, permutation: PerImage | Table, *, whe
     """
     n, channels = recording.image_count, recording.channels
     order = arguments.finite(permutation, "permutation")
-    several = order.ndim == 2 and order.shape[1] == channels and arguments.fits(order, n)
-    if not several and order.shape != (channels,):
+    rows = arguments.for_each(order, n, 1)
+    if rows is None or rows.shape[1] != channels:
         shapes = arguments.shapes(n, channels)
         raise ValueError(f"permutation must have shape ({channels},) or {shapes}, not {order.shape}")
-    order = arguments.rows(order, n) if several else np.broadcast_to(order, (n, channels))
-    wrong = np.any(np.sort(order, 1) != np.arange(channels), 1)
+    wrong = np.any(np.sort(rows, 1) != np.arange(channels), 1)
     if np.any(wrong):
-        given = order[int(np.argmax(wrong))].tolist()
+        given = rows[int(np.argmax(wrong))].tolist()
         raise ValueError(f"permutation must have each channel from 0 to {channels - 1} once, not {given}")
-    return _record(recording, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
+    return _record(recording, ops.SKIP if channels == 1 else ops.PERMUTE, where, *rows.T)
+
+
+@of_images
+def color_matrix(recording: Recording, matrix: Table | TablePerImage, *, where: Where | None = None) -> Recording:
+    """Replace each channel by a weighted sum of all channels, and a constant.
+
+    Parameters
+    ----------
+    matrix : (C, C) or (C, C + 1) array, or (N, C, C) or (N, C, C + 1)
+        For all images, or for each: a row of weights for each channel of the result, and perhaps a constant, in the
+        unit of the images. Results are clamped.
+
+    Examples
+    --------
+    >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.color_matrix(x, [[0.5, 0.5, 0, 0], [0, 1, 0, 20], [0, 0, 1, 0]]).array().ravel().tolist()
+    [150, 120, 50]
+    """
+    check_not_normalized(recording, "color_matrix")
+    n, channels = recording.image_count, recording.channels
+    given = arguments.finite(matrix, "matrix")
+    rows = arguments.for_each(given, n, 2)
+    if rows is None or rows.shape[1] != channels or rows.shape[2] - channels not in (0, 1):
+        single = f"({channels}, {channels}) or ({channels}, {channels + 1})"
+        each = arguments.each_shape(n, f"{channels}, {channels + 1}")
+        raise ValueError(f"matrix must have shape {single}, or {each} for each image, not {given.shape}")
+    full = np.zeros((n, 3, 4))
+    full[:, :channels, :channels] = rows[..., :channels]
+    if rows.shape[2] > channels:
+        full[:, :channels, 3] = rows[..., channels] * recording.unit
+    full[:, channels:] = full[:, :1]  # of gray, all channels are the first
+    return _record(recording, ops.COLOR_MATRIX, where, *full.reshape(n, 12).T)
+
+
+@of_images
+def rgb_shift(recording: Recording, shift: Color, *, where: Where | None = None) -> Recording:
+    """Add a constant to each channel, and clamp.
+
+    Parameters
+    ----------
+    shift : number, tuple of C, (N,) or (N, C) array
+        What is added, in the unit of the images.
+
+    Examples
+    --------
+    >>> gpuimg.rgb_shift(np.full((1, 1, 1, 3), 100, np.uint8), (20, 0, -120)).array().ravel().tolist()
+    [120, 100, 0]
+    """
+    check_not_normalized(recording, "rgb_shift")
+    color = arguments.color(shift, recording.image_count, recording.channels, recording.unit, "shift")
+    return _scaled(recording, np.ones_like(color), color, where)
+
+
+def _scaled(recording: Recording, gains: Any, constants: Floats, where: Any) -> Recording:
+    """Multiply channels by (N, 3) numbers, and add as many."""
+    matrix = np.concatenate([gains[:, :, None] * np.eye(3), constants[:, :, None]], 2)
+    return _record(recording, ops.COLOR_MATRIX, where, *matrix.reshape(-1, 12).T)
+
+
+@of_images
+def channel_dropout(
+    recording: Recording, channels: Table, fill: PerImage = 0.0, *, where: Where | None = None
+) -> Recording:
+    """Fill whole channels with a value.
+
+    Parameters
+    ----------
+    channels : (C,) or (N, C) bool
+        The channels to fill, of all images or of each.
+    fill : float or (N,) float
+        Their value, in the unit of the images.
+
+    Examples
+    --------
+    >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.channel_dropout(x, [False, True, False]).array().ravel().tolist()
+    [200, 0, 50]
+    """
+    check_not_normalized(recording, "channel_dropout")
+    n, count = recording.image_count, recording.channels
+    chosen = arguments.finite(channels, "channels")
+    rows = arguments.for_each(chosen, n, 1)
+    if rows is None or rows.shape[1] != count:
+        raise ValueError(f"channels must have shape ({count},) or {arguments.shapes(n, count)}, not {chosen.shape}")
+    if np.any(wrong := (rows != 0.0) & (rows != 1.0)):
+        raise ValueError(f"channels must be True or False for each channel, not {arguments.shown(rows[wrong][0])}")
+    rows = np.broadcast_to(rows, (n, 3))
+    value = arguments.per_image(fill, n, "fill", low=0.0, high=1.0 / recording.unit) * recording.unit
+    return _scaled(recording, 1.0 - rows, rows * value[:, None], where)
 
 
 @of_images

@@ -15,6 +15,7 @@ from .._checks import arguments
 from .._checks.types import Floats, PerImage, Size, Where
 from ..errors import ImageError
 from ..kernels import ops
+from .color import check_not_normalized
 
 __all__ = ["adjust_sharpness", "gaussian_blur", "jpeg", "motion_blur"]
 
@@ -131,12 +132,6 @@ def jpeg(recording: Recording, quality: PerImage, *, where: Where | None = None)
     given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
     params, chosen = (given, float(recording.channels == 3)), arguments.mask(where, n)
     return recording.with_plan(recording.plan.with_entry(ops.JPEG, params, where=chosen, sharpens=True))
-
-
-def check_not_normalized(recording: Recording, name: str) -> None:
-    """Refuse images whose values may lie outside [0, 1]."""
-    if recording.normalized:
-        raise ValueError(f"{name} must come before normalize: it needs values in [0, 1]")
 
 
 def both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:

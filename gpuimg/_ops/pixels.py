@@ -14,9 +14,12 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Ints, Pair, PerImage, Where
 from ..kernels import exact, ops
-from .color import check_unit_range
+from .color import check_not_normalized, check_unit_range
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "erase", "gaussian_noise", "grid_mask", "normalize", "pointwise"]
+__all__ = [
+    "IMAGENET_MEAN", "IMAGENET_STD", "erase", "gaussian_noise", "grid_mask", "normalize", "pointwise",
+    "salt_and_pepper", "shot_noise",
+]  # fmt: skip
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -88,10 +91,10 @@ def _with_noise(
 
     ``spread`` is the mean and scale of the noise, the weight of the image under it, and 1 for uniform noise, else 0.
     """
-    n = recording.image_count
-    plan, here = recording.plan.with_origin()
-    params = (*rectangle, *split_seeds(checked_seeds(seed, n)), *spread, float(recording.channels == 3), *limits)
-    return recording.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), origin=here))
+    seeds = split_seeds(checked_seeds(seed, recording.image_count))
+    return record_pattern(
+        recording, ops.NOISE, where, *rectangle, *seeds, *spread, float(recording.channels == 3), *limits
+    )
 
 
 def checked_seeds(seed: Any, n: int) -> Ints:
@@ -155,6 +158,86 @@ def gaussian_noise(
 
 
 @of_images
+def salt_and_pepper(
+    recording: Recording,
+    amount: PerImage = 0.02,
+    salt: PerImage = 0.5,
+    per_channel: bool = False,
+    *,
+    seed: PerImage,
+    where: Where | None = None,
+) -> Recording:
+    """Turn single pixels white or black.
+
+    Parameters
+    ----------
+    amount : float or (N,) float
+        Probability that a pixel changes, 0 to 1.
+    salt : float or (N,) float
+        Share of the changed pixels that are white, 0 to 1; 0 drops pixels.
+    per_channel : bool
+        Draw for each channel rather than for each pixel.
+    seed : int or (N,) int
+        0 to 2**48 - 1, as in :func:`gaussian_noise`.
+
+    Examples
+    --------
+    >>> y = gpuimg.salt_and_pepper(np.full((1, 100, 100, 1), 9, np.uint8), 0.2, 0.25, seed=1).array()
+    >>> [round(float((y == level).mean()), 2) for level in (0, 9, 255)]
+    [0.15, 0.8, 0.05]
+    """
+    check_not_normalized(recording, "salt_and_pepper")
+    n = recording.image_count
+    share = arguments.per_image(amount, n, "amount", low=0.0, high=1.0)
+    white = arguments.per_image(salt, n, "salt", low=0.0, high=1.0)
+    colored = arguments.flag(per_channel, "per_channel") and recording.channels == 3
+    return record_pattern(recording, ops.SALT_AND_PEPPER, where, share * white, share, colored, seed=seed)
+
+
+def record_pattern(recording: Recording, op: ops.Op, where: Any, *params: Any, seed: Any = None) -> Recording:
+    """Record an op that depends on positions, with a seed as its first parameters if there is one."""
+    n = recording.image_count
+    plan, here = recording.plan.with_origin()
+    given = params if seed is None else (*split_seeds(checked_seeds(seed, n)), *params)
+    return recording.with_plan(plan.with_entry(op, given, where=arguments.mask(where, n), origin=here))
+
+
+@of_images
+def shot_noise(
+    recording: Recording, photons: PerImage = 100.0, *, seed: PerImage, where: Where | None = None
+) -> Recording:
+    """Count photons: replace each value by a number from a Poisson distribution with it as the mean.
+
+    Parameters
+    ----------
+    photons : float or (N,) float
+        Photons of a white pixel, 1 to 2**20: fewer are more noise.
+    seed : int or (N,) int
+        0 to 2**48 - 1, as in :func:`gaussian_noise`.
+
+    Notes
+    -----
+    ``poisson(x * photons) / photons`` for x in [0, 1], drawn separately for each pixel and channel, and clamped. Its
+    variance is ``x / photons``. For noise of linear light, call :func:`adjust_gamma` with 2.2 before and 1 / 2.2 after:
+    all three are one pass. DALI's ``noise.shot`` has 255 / photons as its factor for uint8.
+
+    References
+    ----------
+    Giles: "Algorithm 955: approximation of the inverse Poisson cumulative distribution function", ACM Transactions on
+    Mathematical Software 42, 2016.
+
+    Examples
+    --------
+    >>> y = gpuimg.shot_noise(np.full((1, 99, 99, 3), 0.5, np.float32), 200, seed=1).array()
+    >>> round(float(y.mean()), 3), round(float(y.var() * 200), 2)
+    (0.5, 0.5)
+    """
+    check_not_normalized(recording, "shot_noise")
+    white = arguments.per_image(photons, recording.image_count, "photons", low=1.0, high=2.0**20)
+    return record_pattern(recording, ops.SHOT_NOISE, where, white, recording.channels == 3, seed=seed)
+
+
+@of_images
 def grid_mask(
     recording: Recording,
     cell: PerImage,
@@ -194,10 +277,9 @@ def grid_mask(
     shares = arguments.per_image(share, n, "share", low=0.0, high=1.0)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     shift = arguments.pair(offset, n, "offset", ("x", "y"))
-    plan, here = recording.plan.with_origin()
-    color = arguments.color(value, n, plan.channels, recording.unit, "value")
-    params = (np.cos(turned) / side, -np.sin(turned) / side, *-shift.T, shares, *color.T)
-    return recording.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), origin=here))
+    color = arguments.color(value, n, recording.channels, recording.unit, "value")
+    axes = np.cos(turned) / side, -np.sin(turned) / side
+    return record_pattern(recording, ops.GRID, where, *axes, *-shift.T, shares, *color.T)
 
 
 @of_images

@@ -204,6 +204,44 @@ def _sampled(plan: Plan, params: Floats, white: float) -> str:
     return f"remap: sampled at given positions, {'nearest' if nearest else 'bilinear'}"
 
 
+def _speckled(plan: Plan, params: Floats, white: float) -> str:
+    salt, amount, colored = params[ops.SALT_AND_PEPPER.at("salt") :][:3]
+    share = f"{_number(salt / amount)} of them white" if amount else "none"
+    each = "values" if colored else "pixels"
+    return f"salt and pepper: {_number(amount)} of the {each}, {share}, seed {_seed(params, ops.SALT_AND_PEPPER)}"
+
+
+def _counted(plan: Plan, params: Floats, white: float) -> str:
+    photons = params[ops.SHOT_NOISE.at("photons")]
+    return f"shot noise: {_number(photons)} photons, seed {_seed(params, ops.SHOT_NOISE)}"
+
+
+def _fogged(plan: Plan, params: Floats, white: float) -> str:
+    density, per_pixel, *color = params[ops.FOG.at("density") :][:5]
+    shape = f"density {_number(density)}, scale {_number(1.0 / per_pixel)} pixels"
+    return f"fog: {shape}, color {_color(np.array(color) * white)}, seed {_seed(params, ops.FOG)}"
+
+
+def _rained(plan: Plan, params: Floats, white: float) -> str:
+    amount, across, slope, right, down, opacity, *color = params[ops.RAIN.at("amount") :][:9]
+    sides = ops.STREAK_LENGTH / math.hypot(right, down), ops.STREAK_WIDTH / math.hypot(across, slope)
+    angle = _number(math.degrees(math.atan2(right, down)))
+    shape = f"amount {_number(amount)}, streaks of {_number(sides[0])} x {_number(sides[1])} pixels, {angle} degrees"
+    light = f"color {_color(np.array(color) * white)}, opacity {_number(opacity)}"
+    return f"rain: {shape}, {light}, seed {_seed(params, ops.RAIN)}"
+
+
+def _shaded(plan: Plan, params: Floats, white: float) -> str:
+    factor, *corners = params[ops.SHADOW.at("factor") :][: len(ops.SHADOW.parameters)]
+    points = dict.fromkeys(f"({_list(point)})" for point in np.reshape(corners, (-1, 2)))
+    return f"shadow: factor {_number(factor)}, in {', '.join(points)} (x, y)"
+
+
+def _matrix_of_colors(plan: Plan, params: Floats, white: float) -> str:
+    rows = params[: len(ops.COLOR_MATRIX.parameters)].reshape(3, 4) * (1.0, 1.0, 1.0, white)
+    return f"color matrix: {', '.join(f'({_list(row)})' for row in rows)}"
+
+
 def _seed(params: Floats, op: ops.Op) -> int:
     return int(params[op.at("seed_0")]) * ops.SEED_WORD + int(params[op.at("seed_1")])
 
@@ -230,6 +268,12 @@ _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
         f"clahe: {params[1]:.0f} x {params[0]:.0f} tiles, at most {params[4]:.0f} pixels of a level"
     ),
     ops.REMAP: _sampled,
+    ops.COLOR_MATRIX: _matrix_of_colors,
+    ops.SALT_AND_PEPPER: _speckled,
+    ops.SHOT_NOISE: _counted,
+    ops.FOG: _fogged,
+    ops.RAIN: _rained,
+    ops.SHADOW: _shaded,
     ops.LOOK_UP: lambda plan, params, white: f"lookup table: {params[1]:.0f} entries",
 }
 

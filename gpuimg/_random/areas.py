@@ -19,8 +19,8 @@ from .draws import rng_of
 from .rng import Rng
 
 __all__ = [
-    "random_box_blur", "random_clahe", "random_grid_distortion", "random_median_blur", "random_morphology",
-    "random_optical_distortion", "random_thin_plate_spline", "random_tone_curve",
+    "random_box_blur", "random_clahe", "random_emboss", "random_grid_distortion", "random_median_blur",
+    "random_morphology", "random_optical_distortion", "random_thin_plate_spline", "random_tone_curve",
 ]  # fmt: skip
 
 _LEVELS = 256
@@ -68,6 +68,31 @@ def _sides(drawn: Ints) -> Ints:
 
 
 @of_images
+def random_emboss(
+    recording: Recording,
+    alpha: float | Range = (0.2, 0.5),
+    strength: float | Range = (0.2, 0.7),
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
+    """Emboss by a random strength, with probability ``p``, as albumentations' ``Emboss``.
+
+    Parameters
+    ----------
+    alpha : float or (low, high)
+        Range of the share of the embossed image, 0 to 1, as in :func:`emboss`.
+    strength : float or (low, high)
+        Range of the strength, at least 0.
+    """
+    rng = rng_of(recording, rng, "random_emboss")
+    shares = arguments.one_or_range(alpha, "alpha", low=0.0, high=1.0)
+    strengths = arguments.one_or_range(strength, "strength", low=0.0)
+    where = rng.bernoulli(p)
+    return areas.emboss.record(recording, rng.uniform(*shares), rng.uniform(*strengths), where=where)
+
+
+@of_images
 def random_morphology(
     recording: Recording,
     kind: Literal["erode", "dilate", "open", "close"] = "dilate",
@@ -108,8 +133,7 @@ def random_clahe(
         Number of tiles along both axes, as in :func:`clahe`.
     """
     rng = rng_of(recording, rng, "random_clahe")
-    limits = (clip_limit, clip_limit) if arguments.is_single(clip_limit) else clip_limit
-    low, high = arguments.low_high(limits, "clip_limit", low=0.0)
+    low, high = arguments.one_or_range(clip_limit, "clip_limit", low=0.0)
     where = rng.bernoulli(p)
     return areas.clahe.record(recording, rng.uniform(low, high), tiles, where=where)
 

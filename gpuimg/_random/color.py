@@ -9,15 +9,16 @@ import numpy as np
 from .._batch.functions import of_images
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import PerImage, Range
+from .._checks.types import Color, PerImage, Range
 from .._ops import color
 from ..kernels import ops
 from .draws import rng_of
 from .rng import Rng
 
 __all__ = [
-    "color_jitter", "random_autocontrast", "random_channel_permutation", "random_equalize", "random_grayscale",
-    "random_hsv", "random_invert", "random_photometric_distort", "random_posterize", "random_solarize",
+    "color_jitter", "random_autocontrast", "random_channel_dropout", "random_channel_permutation", "random_equalize",
+    "random_grayscale", "random_hsv", "random_invert", "random_photometric_distort", "random_posterize",
+    "random_rgb_shift", "random_solarize",
 ]  # fmt: skip
 
 # color_jitter's ops, in the order of torchvision's permutation.
@@ -178,6 +179,44 @@ def random_channel_permutation(recording: Recording, p: PerImage = 1.0, *, rng: 
     rng = rng_of(recording, rng, "random_channel_permutation")
     where = rng.bernoulli(p)
     return color.permute_channels.record(recording, rng.permutation(recording.channels), where=where)
+
+
+@of_images
+def random_channel_dropout(
+    recording: Recording, count: int = 1, fill: PerImage = 0.0, p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
+    """Fill some channels with a value, with probability ``p``, as albumentations' ``ChannelDropout``.
+
+    Parameters
+    ----------
+    count : int
+        How many channels, 1 to all.
+    fill : float or (N,) float
+        Their value, as in :func:`channel_dropout`.
+    """
+    rng = rng_of(recording, rng, "random_channel_dropout")
+    most = arguments.whole_number(count, "count", 1, recording.channels)
+    where = rng.bernoulli(p)
+    dropped = rng.permutation(recording.channels) < most
+    return color.channel_dropout.record(recording, dropped, fill, where=where)
+
+
+@of_images
+def random_rgb_shift(recording: Recording, limit: Color = 0.08, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
+    """Add a random constant to each channel, with probability ``p``, as albumentations' ``RGBShift``.
+
+    Parameters
+    ----------
+    limit : float or (red, green, blue)
+        Largest change either way, 0 to 1, for values in [0, 1], also for uint8 images.
+    """
+    rng = rng_of(recording, rng, "random_rgb_shift")
+    most = arguments.color(limit, 1, recording.channels, 1.0, "limit")[0]
+    if most.min() < 0.0 or most.max() > 1.0:
+        raise ValueError(f"limit must be from 0 to 1, not {limit!r}")
+    where = rng.bernoulli(p)
+    shift = np.stack([rng.uniform(-one, one) for one in most[: recording.channels]], 1)
+    return color.rgb_shift.record(recording, shift / recording.unit, where=where)
 
 
 @of_images

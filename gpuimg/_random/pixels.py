@@ -15,7 +15,10 @@ from .._ops.elastic import elastic
 from .draws import random_boxes, rng_of
 from .rng import Rng
 
-__all__ = ["coarse_dropout", "random_elastic", "random_erasing", "random_gaussian_noise", "random_grid_mask"]
+__all__ = [
+    "coarse_dropout", "random_elastic", "random_erasing", "random_gaussian_noise", "random_grid_mask",
+    "random_salt_and_pepper", "random_shot_noise",
+]  # fmt: skip
 
 _MOST_HOLES = 64  # rectangles of an image: each is a step of its program
 
@@ -198,11 +201,56 @@ def random_gaussian_noise(
         Clamp the results to [0, 1], as in :func:`gaussian_noise`.
     """
     rng = rng_of(recording, rng, "random_gaussian_noise")
-    limits = (sigma, sigma) if arguments.is_single(sigma) else sigma
-    low, high = arguments.low_high(limits, "sigma", low=0.0)
+    low, high = arguments.one_or_range(sigma, "sigma", low=0.0)
     where = rng.bernoulli(p)
     drawn = rng.uniform(low, high)
     return pixels.gaussian_noise.record(recording, mean, drawn, clip, seed=seeds(rng), where=where)
+
+
+@of_images
+def random_salt_and_pepper(
+    recording: Recording,
+    amount: float | Range = (0.01, 0.06),
+    salt: PerImage = 0.5,
+    per_channel: bool = False,
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
+    """Turn single pixels white or black, with probability ``p``.
+
+    Parameters
+    ----------
+    amount : float or (low, high)
+        Share of the pixels that change, 0 to 1, or the range from which it is drawn for each image.
+    salt : float or (N,) float
+        Share of the changed pixels that are white, 0 to 1; 0 drops pixels.
+    per_channel : bool
+        Draw for each channel rather than for each pixel.
+    """
+    rng = rng_of(recording, rng, "random_salt_and_pepper")
+    low, high = arguments.one_or_range(amount, "amount", low=0.0, high=1.0)
+    where = rng.bernoulli(p)
+    drawn = rng.uniform(low, high)
+    return pixels.salt_and_pepper.record(recording, drawn, salt, per_channel, seed=seeds(rng), where=where)
+
+
+@of_images
+def random_shot_noise(
+    recording: Recording, photons: float | Range = (50.0, 500.0), p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
+    """Count photons, with probability ``p``: each value becomes a number from a Poisson distribution.
+
+    Parameters
+    ----------
+    photons : float or (low, high)
+        Photons of a white pixel, as in :func:`shot_noise`, or the range; the logarithm is drawn uniformly.
+    """
+    rng = rng_of(recording, rng, "random_shot_noise")
+    low, high = arguments.one_or_range(photons, "photons", low=1.0)
+    where = rng.bernoulli(p)
+    drawn = np.exp(rng.uniform(np.log(low), np.log(high)))
+    return pixels.shot_noise.record(recording, np.clip(drawn, low, high), seed=seeds(rng), where=where)
 
 
 @of_images

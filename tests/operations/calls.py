@@ -27,11 +27,17 @@ def gaussian_blur(images: Any, sigma: Any, **options: Any) -> gi.Batch:
     return gi.gaussian_blur(images, (kernel[:, 1], kernel[:, 0]), sigma, **options)
 
 
-def permute_channels(images: Any, permutation: Any, **options: Any) -> gi.Batch:
-    """Of three channels; gray images have only one order."""
-    if gi.pad(images, 0).channels == 1:
-        permutation = np.asarray(permutation)[..., :1] * 0
-    return gi.permute_channels(images, permutation, **options)
+def of_channels(function: Callable[..., gi.Batch], name: str) -> Callable[..., gi.Batch]:
+    """With the first row and column only of what is for three channels, if the images are gray."""
+
+    def call(images: Any, **options: Any) -> gi.Batch:
+        if gi.pad(images, 0).channels == 1:
+            value = options[name]
+            options[name] = value[:, :1, ::3] if value.ndim == 3 else value[:, :1] * (name != "permutation")
+        return function(images, **options)
+
+    call.__name__ = function.__name__
+    return call
 
 
 class Call(NamedTuple):
@@ -110,7 +116,9 @@ CALLS = {
     }, {"interpolation": "bilinear"}),
     "perspective": Call(gi.perspective, _points), "adjust_hue": Call(gi.adjust_hue, _uniform(hue_factor=(-0.5, 0.5))),
     "adjust_hsv": Call(gi.adjust_hsv, _uniform(hue_factor=(-1, 1), saturation_factor=(0, 2), value_factor=(0, 2))),
-    "permute_channels": Call(permute_channels, lambda rng, n, white: {"permutation": rng.random((n, 3)).argsort(1)}),
+    "permute_channels": Call(of_channels(gi.permute_channels, "permutation"), lambda rng, n, white: {
+        "permutation": rng.random((n, 3)).argsort(1),
+    }),
     "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}), "invert": Call(gi.invert),
     "solarize": Call(gi.solarize, _threshold),
     "solarize_add": Call(gi.solarize_add, lambda *draw: _uniform(addition=(0, draw[2]))(*draw) | _threshold(*draw)),
@@ -124,6 +132,27 @@ CALLS = {
         "cell": rng.uniform(1, 12, n), "share": rng.random(n), "angle": rng.uniform(-180, 180, n),
         "offset": rng.random((n, 2)), **_color(rng, n, white, "value"),
     }),
+    "color_matrix": Call(of_channels(gi.color_matrix, "matrix"), lambda rng, n, white: {
+        "matrix": rng.normal(0.3, 0.3, (n, 3, 4)) * (1, 1, 1, white / 3),
+    }),
+    "rgb_shift": Call(of_channels(gi.rgb_shift, "shift"), lambda rng, n, white: {
+        "shift": rng.uniform(-0.5, 0.5, (n, 3)) * white,
+    }),
+    "channel_dropout": Call(of_channels(gi.channel_dropout, "channels"), lambda rng, n, white: {
+        "channels": rng.random((n, 3)) < 0.5, "fill": rng.random(n) * white,
+    }),
+    "salt_and_pepper": Call(
+        gi.salt_and_pepper, lambda *draw: _uniform(amount=(0, 1), salt=(0, 1))(*draw) | _seed(*draw)),
+    "shot_noise": Call(gi.shot_noise, lambda *draw: _uniform(photons=(1, 200))(*draw) | _seed(*draw)),
+    "fog": Call(gi.fog, lambda *draw: (
+        _uniform(density=(0, 1), scale=(1, 40))(*draw) | _color(*draw, "color") | _seed(*draw))),
+    "rain": Call(gi.rain, lambda *draw: (
+        _uniform(amount=(0, 1), length=(2, 30), width=(1, 3), angle=(-90, 90), opacity=(0, 1))(*draw)
+        | _color(*draw, "color") | _seed(*draw))),
+    "shadow": Call(gi.shadow, lambda rng, n, white: {
+        "corners": rng.uniform(-9, 40, (n, rng.integers(3, 7), 2)), "factor": rng.uniform(0, 2, n),
+    }),
+    "emboss": Call(gi.emboss, _uniform(alpha=(0, 1), strength=(0, 2))),
     "normalize": Call(gi.normalize, fixed={"mean": 0.4, "std": 0.3}),
     "gaussian_blur": Call(gaussian_blur, _uniform(sigma=(0.3, 2))),
     "elastic": Call(gi.elastic, lambda rng, n, white: {

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from skimage import measure
 
 import gpuimg as gi
 from tests.video.videos import made
@@ -27,6 +28,29 @@ COUNT = 26  # each size twice
 
 def noisy(x: Any, mean: float, sigma: float, seed: int) -> Any:
     return np.clip(x + mean + sigma * references.noise(*x.shape[:2], seed)[1][..., : x.shape[2]], 0, 1)
+
+
+def speckled(x: Any, amount: float, salt: float, seed: int) -> Any:
+    drawn = references.noise(*x.shape[:2], seed)[0][..., :1]
+    return np.where(drawn < amount, np.where(drawn < salt * amount, 1.0, 0.0), x)
+
+
+def foggy(x: Any, density: float, scale: float, color: Any, seed: int) -> Any:
+    share = np.minimum(2 * density * references.clouds(*x.shape[:2], scale, seed), 1)[..., None]
+    return x * (1 - share) + color * share
+
+
+def combined(x: Any, matrix: Any) -> Any:
+    """Of gray images, the matrix is its corners."""
+    rows = matrix if x.shape[2] == 3 else matrix[:1, ::3]
+    return np.clip(x @ rows[:, :-1].T + rows[:, -1], 0, 1)
+
+
+def shaded(x: Any, corners: Any, factor: float) -> Any:
+    """The even-odd rule by another library's; of pixels that it counts as on an edge the mean counts as either."""
+    y, x_ = np.mgrid[: x.shape[0], : x.shape[1]] + 0.5
+    inside = measure.points_in_poly(np.stack([x_.ravel(), y.ravel()], 1), corners).reshape(*x.shape[:2], 1)
+    return np.where(inside, x * factor, x)
 
 
 def dimmed(x: Any, value: float) -> Any:
@@ -54,9 +78,13 @@ FORMULAS: dict[str, tuple[Callable[..., Any] | None, float]] = {
     "normalize": (lambda x: (x - 0.4) / 0.3, FORMULA), "gaussian_blur": (blurred, FORMULA),
     "rgb_to_grayscale": (lambda x: references.gray(x).repeat(3, 2), FORMULA),
     "permute_channels": (lambda x, order: x[..., order[: x.shape[2]] * (x.shape[2] > 1)], FORMULA),
+    "color_matrix": (combined, FORMULA),
+    "rgb_shift": (lambda x, shift: np.clip(x + shift[: x.shape[2]], 0, 1), FORMULA), "shadow": (shaded, FORMULA),
+    "channel_dropout": (lambda x, chosen, value: np.where(chosen[: x.shape[2]], value, x), FORMULA),
+    "salt_and_pepper": (speckled, FORMULA), "fog": (foggy, FORMULA),
     "gaussian_noise": (noisy, FORMULA), "pointwise": (dimmed, FORMULA), "elastic": (bent, GEOMETRY),
 }  # fmt: skip
-COLORS = {"v", "fill", "addition", "threshold"}  # in the unit of the images
+COLORS = {"v", "fill", "addition", "threshold", "shift", "color"}  # in the unit of the images
 
 
 @kinds
@@ -65,7 +93,8 @@ def test_pixels_are_those_of_the_formula(name: str, dtype: str, channels: int) -
     rng, white = np.random.default_rng(), 255.0 if dtype == "uint8" else 1.0
     pictures = pictures_of(rng, dtype, channels)
     each = CALLS[name].each(rng, len(pictures), white)
-    values = [array / white if key in COLORS else array for key, array in each.items()]
+    units = {**dict.fromkeys(COLORS, white), "matrix": np.r_[[1.0] * 3, white]}
+    values = [array / units[key] if key in units else array for key, array in each.items()]
     formula, tolerance = FORMULAS[name]
     formula = formula or getattr(references, name)
     expected = [formula(to_unit(p), *(value[i] for value in values)) for i, p in enumerate(pictures)]
