@@ -64,11 +64,11 @@ def clouds(x, y, seed_0, seed_1):
     K. Perlin: "An image synthesizer", SIGGRAPH 1985.
     """
     total, weight = _ZERO, f32(2.0 ** (_OCTAVES - 1) / (2.0**_OCTAVES - 1.0))
-    for k in range(_OCTAVES):
-        # Lattices of other seeds, and none with its points on those of another.
-        total += weight * _lattice(x + f32(0.37 * k), y + f32(0.61 * k), seed_0 + f32(k), seed_1)
+    for _ in range(_OCTAVES):
+        total += weight * _lattice(x, y, seed_0, seed_1)
         weight *= _HALF
-        x, y = x * _TWO, y * _TWO
+        # Of another seed, and without points on those of the one before.
+        x, y, seed_0 = x * _TWO + f32(0.37), y * _TWO + f32(0.61), seed_0 + _ONE
     return total
 
 

@@ -105,7 +105,7 @@ def clouds(height: int, width: int, scale: float, seed: int) -> Points:
     y, x = (np.mgrid[:height, :width] + 0.5) / scale
     total = np.zeros((height, width))
     for k in range(4):
-        u, v = x * 2**k + 0.37 * k, y * 2**k + 0.61 * k
+        u, v = (x + 0.37) * 2**k - 0.37, (y + 0.61) * 2**k - 0.61
         for i, j in np.ndindex(2, 2):
             s, t = u - np.floor(u), v - np.floor(v)
             s, t = s * s * (3 - 2 * s), t * t * (3 - 2 * t)

@@ -3,6 +3,7 @@
 ``python -m tests.compiled.native_results write FILE``, then ``... compare ONE OTHER``.
 """
 
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ OPERATIONS: tuple[tuple[Any, ...], ...] = (
     ("resize", (400, 500), "bilinear"), ("median_blur", 3), ("median_blur", 5), ("median_blur", 7), ("clahe", 2.0),
     ("morphology", "open", (5, 9), "ellipse"), ("morphology", "dilate", 7), ("box_blur", 13), ("laplacian",),
     ("filter2d", np.linspace(-0.2, 0.4, 15).reshape(3, 5)), ("lookup_table", 255 - np.arange(256)),
+    ("salt_and_pepper", 0.1), ("shot_noise", 30.0), ("fog", 0.4, 30.0), ("rain", 0.7),
+    ("shadow", np.eye(5)[:, :2] * 90), ("color_matrix", np.linspace(-0.3, 1, 12).reshape(3, 4)),
     ("remap", np.linspace((-9, -9), (200, 170), 999).reshape(27, 37, 2)),
 )  # fmt: skip
 PRESETS = ("imagenet_train", "deit3_train", "simclr", "ssd_train", "imagenet_eval")
@@ -44,7 +47,8 @@ def results() -> Iterator[tuple[str, Any]]:
                 yield f"{name} {seed} {dtype}", batch.array(dtype, layout)
     small = gi.resize(photos(), (160, 192))
     for name, *given in OPERATIONS:
-        yield f"{name} {given}", getattr(gi, name)(small, *given).array("float32", "NHWC")
+        seed = {"seed": range(len(FILES))} if "seed" in inspect.signature(getattr(gi, name)).parameters else {}
+        yield f"{name} {given}", getattr(gi, name)(small, *given, **seed).array("float32", "NHWC")
     for color in ("rgb", "gray"):
         for k, image in enumerate(gi.decode_batch(FILES, device="cpu", color=color).arrays()):
             yield f"decoded {color} {k}", image

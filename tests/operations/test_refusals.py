@@ -104,6 +104,36 @@ COLOR: Refusals = [
     (lambda: gi.gaussian_noise(X, seed=2**48), "^seed must be"),
     (lambda: gi.permute_channels(X, (0, 1, 1)), "^permutation must have each channel from 0 to 2 once"),
     (lambda: gi.permute_channels(X, (0, 1)), r"^permutation must have shape \(3,\) or"),
+    (
+        lambda: gi.color_matrix(X, np.eye(4)),
+        r"^matrix must have shape \(3, 3\) or \(3, 4\), or \(3, 3, 4\) for .*\(4, 4\)",
+    ),
+    (lambda: gi.channel_dropout(X, (0, 1)), r"^channels must have shape \(3,\) or \(3, 3\), not \(2,\)"),
+    (lambda: gi.channel_dropout(X, (0, 1, 2)), "^channels must be True or False for each channel, not 2"),
+    (
+        lambda: gi.shadow(X, [(0, 0), (1, 1)]),
+        r"^corners must have shape \(K, 2\) or .*, with K from 3 to 6, not \(2, 2\)",
+    ),
+    (lambda: gi.shot_noise(X, 0.5, seed=1), "^photons must be a number from 1 to 1048576, not 0.5"),
+    (lambda: gi.rain(X, angle=91, seed=1), "^angle must be a number from -90 to 90, not 91"),
+    (lambda: gi.random_rgb_shift(X, 20, rng=0), "^limit must be from 0 to 1, not 20"),
+    (lambda: gi.random_shadow(X, region=(1, 0, 0, 1), rng=0), r"^region must be \(x0, y0, x1, y1\) with x0 <= x1"),
+    *(
+        (lambda name=name, given=given: getattr(gi, name)(NORMALIZED, *given), f"^{name} must come before normalize")
+        for name, given in (
+            ("color_matrix", (np.eye(3),)),
+            ("rgb_shift", (1,)),
+            ("channel_dropout", ((1, 0, 0),)),
+            ("shadow", (np.eye(3)[:, :2],)),
+        )
+    ),
+    *(
+        (
+            lambda name=name, given=given: getattr(gi, name)(NORMALIZED, *given, seed=1),
+            f"^{name} must come before normalize",
+        )
+        for name, given in (("salt_and_pepper", ()), ("shot_noise", ()), ("fog", (0.3,)), ("rain", ()))
+    ),
     (lambda: gi.pointwise(X, OURS.py_func), "must be compiled with numba.njit, not function"),
     (lambda: gi.pointwise(X, OURS), r"values do not fit function\(r, .*\): missing a .* argument: 'value'"),
     (lambda: gi.pointwise(X, OURS, 1, 2), r"values do not fit function\(r, .*\): too many positional arguments"),

@@ -176,6 +176,34 @@ def test_ops_on_whole_images_are_the_cpus_to_the_last_bit(launches: Launches, so
     assert {kernels.AREAS[name][source] for name in kernels.AREAS} <= set(launches.kernels)
 
 
+#: Noise, weather and channels: what only the full kernels have.
+PATTERNS: list[Callable[[Any], gi.Batch]] = [
+    lambda x: gi.salt_and_pepper(gi.gaussian_noise(x, 0.0, 0.2, seed=range(len(x))), 0.3, 0.4, seed=3),
+    lambda x: gi.salt_and_pepper(x, 0.5, np.linspace(0, 1, len(x)), per_channel=True, seed=range(len(x))),
+    lambda x: gi.fog(x, np.linspace(0, 1, len(x)), np.linspace(1, 30, len(x)), 0.3, seed=range(2**47, 2**47 + len(x))),
+    lambda x: gi.rain(x, 0.9, np.linspace(2, 9, len(x)), 1.5, np.linspace(-90, 90, len(x)), 0.1, 0.8, seed=5),
+    lambda x: gi.shadow(x, np.linspace(-3, 17, 12 * len(x)).reshape(len(x), 6, 2) ** 2 % 13, 0.4),
+    lambda x: gi.shot_noise(x, np.geomspace(1, 900, len(x)), seed=range(len(x))),
+    lambda x: gi.color_matrix(x, np.linspace(-1, 1, x.channels * (x.channels + 1)).reshape(x.channels, -1)),
+]
+
+
+@pytest.mark.parametrize("source", ["uint8", "float32"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_noise_and_weather_are_the_cpus(launches: Launches, source: str, channels: int) -> None:
+    """But for a few pixels on an edge or between two numbers of photons, where rounding decides."""
+    images = images_of(source, channels)
+    for pattern in PATTERNS:
+        found, expected = (
+            pattern(gi.horizontal_flip(x)).compute("float32") for x in (on_device(launches, images), images)
+        )
+        apart = np.concatenate([
+            np.any(np.abs(one.values.reshape(other.shape) - other) > 1e-5, 2).ravel()
+            for one, other in zip(found, expected, strict=True)
+        ])  # fmt: skip
+        assert apart.sum() <= 2
+
+
 @pytest.mark.parametrize("rule", ["pillow", "torch"])
 def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any) -> None:
     """Every byte, with divisions rounded once: also over deviations that are no power of two, and in full kernels."""

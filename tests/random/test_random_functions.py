@@ -181,6 +181,30 @@ grid = drawn_after(0.6, lambda x, draws, where: gi.grid_mask(
 permuted = drawn_after(0.75, lambda x, draws, where: gi.permute_channels(x, draws.permutation(3), where=where))
 
 
+def rainy(x: Any, draws: gi.Rng) -> gi.Batch:
+    where = draws.bernoulli(0.6)
+    ranges = ((0.2, 1), (3, 9), (2, 2), (-30, 50), (1, 1), (0.4, 0.6))
+    amount, length, width, angle, opacity, brightness = (draws.uniform(*each) for each in ranges)
+    x = gi.adjust_brightness(x, brightness, where=where)
+    return gi.rain(x, amount, length, width, angle, 200, opacity, seed=seeds(draws), where=where)
+
+
+def shady(x: Any, draws: gi.Rng) -> gi.Batch:
+    where, count, sizes = draws.bernoulli(0.6), draws.integers(1, 4), gi.pad(x, 0).sizes
+    for k in range(3):
+        corners = (draws.units(10).reshape(-1, 5, 2) * [0.7, 0.8] + [0.1, 0.2]) * sizes[:, None, ::-1]
+        x = gi.shadow(x, corners, draws.uniform(0.2, 0.6), where=where & (k < count))
+    return x
+
+
+def toned(x: Any, draws: gi.Rng) -> gi.Batch:
+    """Through points at the ends, and near a quarter and three quarters."""
+    where, t = draws.bernoulli(0.6), np.arange(256)[None] / 255
+    a, b = (np.clip(middle + 0.2 * draws.normal(), 0, 1)[:, None] for middle in (0.25, 0.75))
+    curves = 3 * t * (1 - t) ** 2 * a + 3 * t**2 * (1 - t) * b + t**3
+    return gi.lookup_table(x, curves[..., None] * 255, where=where)
+
+
 def dropout(value: Any) -> Run:
     """Two to five rectangles, of 0.2 to 0.5 of the height and 0.1 to 0.3 of the width."""
 
@@ -298,6 +322,30 @@ DRAWN: list[tuple[str, tuple[Any, ...] | dict[str, Any], Run]] = [
     ("random_gaussian_noise", (0.5, (0.1, 0.4), True, 0.3), noise),
     ("random_grid_mask", ((4, 9), 0.3, (-20, 60), 0, 0.6), grid),
     ("random_channel_permutation", (0.75,), permuted),
+    ("random_channel_dropout", (2, 9, 0.6), drawn_after(0.6, lambda x, draws, where: gi.channel_dropout(
+        x, draws.permutation(3) < 2, 9, where=where))),
+    ("random_rgb_shift", ((0.1, 0.2, 0), 0.6), drawn_after(0.6, lambda x, draws, where: gi.rgb_shift(
+        x, np.stack([draws.uniform(-a, a) * 255 for a in (0.1, 0.2, 0)], 1), where=where))),
+    ("random_salt_and_pepper", ((0.1, 0.3), 0.2, True, 0.6), drawn_after(0.6, lambda x, draws, where: (
+        gi.salt_and_pepper(x, draws.uniform(0.1, 0.3), 0.2, True, seed=seeds(draws), where=where)))),
+    ("random_shot_noise", ((5, 80), 0.6), drawn_after(0.6, lambda x, draws, where: gi.shot_noise(
+        x, np.exp(draws.uniform(math.log(5), math.log(80))), seed=seeds(draws), where=where))),
+    ("random_fog", (0.3, (0.1, 0.9), 40, 0.6), drawn_after(0.6, lambda x, draws, where: gi.fog(
+        x, draws.uniform(0.3, 0.3), np.maximum(draws.uniform(0.1, 0.9) * gi.pad(x, 0).sizes.max(1), 1), 40,
+        seed=seeds(draws), where=where))),
+    ("random_rain", ((0.2, 1), (3, 9), 2, (-30, 50), 200, 1, (0.4, 0.6), 0.6), rainy),
+    ("random_shadow", ((0.2, 0.6), (1, 3), (0.1, 0.2, 0.8, 1), 0.6), shady),
+    ("random_emboss", ((0.1, 0.9), 0.7, 0.6), drawn_after(0.6, lambda x, draws, where: gi.emboss(
+        x, draws.uniform(0.1, 0.9), draws.uniform(0.7, 0.7), where=where))),
+    ("random_median_blur", ((3, 5), 0.6), drawn_after(0.6, lambda x, draws, where: gi.median_blur(
+        x, 2 * draws.integers(1, 3) + 1, where=where))),
+    ("random_box_blur", ((2, 5), 0.6), drawn_after(0.6, lambda x, draws, where: gi.box_blur(
+        x, draws.integers(2, 6), where=where))),
+    ("random_morphology", ("close", (2, 5), "cross", 0.6), drawn_after(0.6, lambda x, draws, where: gi.morphology(
+        x, "close", draws.integers(2, 6), "cross", where=where))),
+    ("random_clahe", (2.5, (3, 2), 0.6), drawn_after(0.6, lambda x, draws, where: gi.clahe(
+        x, draws.uniform(2.5, 2.5), (3, 2), where=where))),
+    ("random_tone_curve", (0.2, 0.6), toned),
     ("coarse_dropout", ((2, 5), (0.2, 0.5), (0.1, 0.3), 9, 0.8), dropout(9)),
     ("coarse_dropout", ((2, 5), (0.2, 0.5), (0.1, 0.3), "random", 0.8), dropout("random")),
     ("random_elastic", (60, 4, "bilinear", 0, 0.5), elastic),
