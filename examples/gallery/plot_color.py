@@ -110,9 +110,45 @@ gpuimg.lookup_table(x, 255 * (0.5 + slopes * (level - 0.5))[:, :, None])
 gpuimg.gaussian_noise(x, 0.0, [0.02, 0.05, 0.1, 0.2, 0.3, 0.5], seed=range(6))
 
 # %%
+# ``salt_and_pepper`` turns pixels white or black, and ``shot_noise`` counts photons: fewer are more noise.
+
+gpuimg.salt_and_pepper(x, [0.01, 0.05, 0.1, 0.2, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5, 0.0, 1.0], seed=range(6))
+
+# %%
+gpuimg.shot_noise(x, [2, 5, 20, 50, 200, 1000], seed=range(6))
+
+# %%
+# Weather
+# -------
+# ``fog`` mixes the image with a color, here more and there less. With black it is the shadow of clouds.
+
+gpuimg.fog(x, [0.2, 0.4, 0.6, 0.2, 0.4, 0.6], 60, np.repeat([[255], [0]], 3, 0), seed=range(6))
+
+# %%
+# ``rain`` draws streaks with a length, a width and an angle:
+
+dim = gpuimg.adjust_brightness(x, 0.7)
+gpuimg.rain(
+    dim, [0.1, 0.3, 0.6, 0.3, 0.3, 0.3], [12, 12, 12, 25, 25, 40], [1, 1, 1, 1, 2, 2], [0, 10, 20, -10, -30, 60], seed=1
+)
+
+# %%
+# ``shadow`` multiplies what lies in a polygon, given by its corners:
+
+gpuimg.shadow(x, [(20, 160), (60, 40), (150, 80), (120, 160)], [0.2, 0.4, 0.6, 0.8, 1.2, 1.5])
+
+# %%
 # Channels
 # --------
+# ``color_matrix`` takes a row of weights for each channel, and perhaps a constant; ``rgb_shift`` adds a constant.
 
+tints = np.eye(3) + np.linspace(-0.6, 0.6, 6)[:, None, None] * [(0, 1, 0), (0, 0, 1), (1, 0, 0)]
+gpuimg.color_matrix(x, tints)
+
+# %%
+gpuimg.rgb_shift(x, [(60, 0, 0), (0, 60, 0), (0, 0, 60), (-60, 0, 0), (0, -60, 0), (0, 0, -60)])
+
+# %%
 gpuimg.permute_channels(x, [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
 
 # %%
@@ -135,6 +171,9 @@ gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
 
 # %%
 gpuimg.random_photometric_distort(x, p=1.0, rng=0)
+
+# %%
+gpuimg.random_shadow(gpuimg.random_rain(x, p=1, rng=0), p=1, rng=0)
 
 # %%
 gpuimg.random_erasing(x, 0.8, value=128, rng=6)

@@ -55,6 +55,11 @@ kernels[:, 1, 1] = 1
 gpuimg.filter2d(x, kernels)
 
 # %%
+# ``emboss`` makes one of them, mixed with the image:
+
+gpuimg.emboss(x, [0.2, 0.4, 0.6, 0.8, 1.0, 1.0], [0.5, 0.5, 0.5, 0.5, 0.2, 1.0])
+
+# %%
 # Sharpness
 # ---------
 # A factor of 0 smooths, 1 returns the image itself, and more than 1 sharpens.

@@ -249,7 +249,7 @@ def _seed(params: Floats, op: ops.Op) -> int:
 # Descriptions of ops whose recorded parameters differ from those the user gave.
 _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
-    ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(params[0] * white)}",
+    ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(max(params[0], 0.0) * white)}",
     ops.SOLARIZE_ADD: lambda plan, params, white: (
         f"solarize add: {_number(params[0] * white)} below {_number(params[1] * white)}"
     ),

@@ -47,8 +47,9 @@ def results() -> Iterator[tuple[str, Any]]:
                 yield f"{name} {seed} {dtype}", batch.array(dtype, layout)
     small = gi.resize(photos(), (160, 192))
     for name, *given in OPERATIONS:
-        seed = {"seed": range(len(FILES))} if "seed" in inspect.signature(getattr(gi, name)).parameters else {}
-        yield f"{name} {given}", getattr(gi, name)(small, *given, **seed).array("float32", "NHWC")
+        function = getattr(gi, name)
+        seeds = {"seed": range(len(FILES))} if "seed" in inspect.signature(function).parameters else {}
+        yield f"{name} {given}", function(small, *given, **seeds).array("float32", "NHWC")
     for color in ("rgb", "gray"):
         for k, image in enumerate(gi.decode_batch(FILES, device="cpu", color=color).arrays()):
             yield f"decoded {color} {k}", image

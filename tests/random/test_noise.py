@@ -92,7 +92,7 @@ def test_fog_and_rain_cover_what_they_say() -> None:
 
 
 def test_what_is_described() -> None:
-    x = np.zeros((1, 20, 30, 3), np.uint8)
+    x = gi.pad(np.zeros((1, 20, 30, 3), np.uint8), 0)
     x = gi.salt_and_pepper(gi.shot_noise(x, 90, seed=2**24 + 3), 0.2, 0.25, seed=4)
     x = gi.fog(x, 0.4, 50, (255, 0, 9), seed=5)
     x = gi.rain(x, 0.3, 12, 2, -30, 200, 0.5, seed=6)

@@ -190,11 +190,11 @@ def rainy(x: Any, draws: gi.Rng) -> gi.Batch:
 
 
 def shady(x: Any, draws: gi.Rng) -> gi.Batch:
-    where, count, sizes = draws.bernoulli(0.6), draws.integers(1, 4), gi.pad(x, 0).sizes
+    where, count, batch = draws.bernoulli(0.6), draws.integers(1, 4), gi.pad(x, 0)
     for k in range(3):
-        corners = (draws.units(10).reshape(-1, 5, 2) * [0.7, 0.8] + [0.1, 0.2]) * sizes[:, None, ::-1]
-        x = gi.shadow(x, corners, draws.uniform(0.2, 0.6), where=where & (k < count))
-    return x
+        corners = (draws.units(10).reshape(-1, 5, 2) * [0.7, 0.8] + [0.1, 0.2]) * batch.sizes[:, None, ::-1]
+        batch = gi.shadow(batch, corners, draws.uniform(0.2, 0.6), where=where & (k < count))
+    return batch
 
 
 def toned(x: Any, draws: gi.Rng) -> gi.Batch:
