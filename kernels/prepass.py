@@ -41,9 +41,11 @@ EDGE: Final = 1  # the outermost pixels, repeated
 REFLECT: Final = 2  # the image mirrored, without its outermost pixels
 SYMMETRIC: Final = 3  # and with them
 
-#: Options of morphology, which add up: the greatest value rather than the least; all pixels of the window count.
+#: Options of morphology, which add up: the greatest value rather than the least; all pixels of the window count; there
+#: are so few that a CPU takes each of them rather than those of 2, 4, 8, ... pixels.
 GREATEST: Final = 1
 RECTANGLE: Final = 2
+FEW: Final = 4
 
 #: Option of weighted sums: the operand has the weights of columns, then of rows, whose products are those of pixels.
 SEPARABLE: Final = 1

@@ -33,6 +33,7 @@ _MOST_TABLE = 1 << 16
 _SUMMED_OTHERWISE = 11
 _ROUNDING = 1e-6
 _MOST_TILES = 64
+_MOST_LOADED = 8
 
 
 def record_area(
@@ -86,7 +87,7 @@ def median_blur(recording: Recording, kernel_size: PerImage, *, where: Where | N
     """
     n = recording.image_count
     size = arguments.integers(kernel_size, n, "kernel_size")
-    if not np.all(np.isin(size, prepass.MEDIANS)):
+    if np.any((size < prepass.MEDIANS[0]) | (size > prepass.MEDIANS[-1]) | (size % 2 == 0)):
         raise ValueError(f"kernel_size must be 3, 5 or 7, not {kernel_size!r}")
     params = {"rows": size, "columns": size, "border": prepass.EDGE}
     return record_area(recording, ops.MEDIAN, params, arguments.mask(where, n))
@@ -134,7 +135,9 @@ def morphology(
     sizes = both_axes(kernel_size, n, "kernel_size", low=1, high=prepass.MOST_WINDOW, whole=True).astype(np.int64)
     spans = {size: _spans(shape, *size) for size in {(rows, columns) for columns, rows in sizes.tolist()}}
     operand, chosen = operand_of([spans[rows, columns] for columns, rows in sizes.tolist()]), arguments.mask(where, n)
-    option = prepass.RECTANGLE if shape == "rectangle" else 0
+    rectangle = prepass.RECTANGLE if shape == "rectangle" else 0
+    few = {size: prepass.FEW * _is_few(size, one, shape == "rectangle") for size, one in spans.items()}
+    option = rectangle + np.array([few[rows, columns] for columns, rows in sizes.tolist()], np.int64)
     for greatest in (one for one in _KINDS[kind] if one is not None):
         outside = -np.inf if greatest else np.inf
         if recording.dtype == "uint8":
@@ -145,6 +148,14 @@ def morphology(
         }  # fmt: skip
         recording = record_area(recording, ops.MORPHOLOGY, params, chosen, operand=operand)
     return recording
+
+
+def _is_few(size: tuple[int, int], spans: Floats, rectangle: bool) -> bool:
+    """Return whether it takes less time to load the pixels of a window, or a column and a row, than to make layers."""
+    if rectangle:
+        return max(size) <= _MOST_LOADED
+    widths = np.maximum(spans[:, 1] - spans[:, 0] + 1.0, 0.0)
+    return bool(widths.sum() <= 3 * int(np.log2(size[1])) + np.minimum(widths, 2).sum())
 
 
 def _spans(shape: str, rows: int, columns: int) -> Floats:
@@ -199,8 +210,9 @@ def filter2d(
     """
     n = recording.image_count
     kernels = _kernels(kernel, n)
-    compiled = {id(one): _compiled(one) for one in kernels}
-    each = [compiled[id(one)] for one in kernels]
+    names = [(one.shape, one.tobytes()) for one in kernels]
+    compiled = {name: _compiled(one) for name, one in dict(zip(names, kernels, strict=True)).items()}
+    each = [compiled[name] for name in names]
     arguments.one_of(padding_mode, "padding_mode", BORDERS)
     limited = 0 if recording.normalized else prepass.LIMITED
     params = {

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..lang import cgutils, ir, types
-from ..prepass import GREATEST, LIMITED, MEDIANS, MOST_WINDOW, RECTANGLE, SEPARABLE
+from ..prepass import FEW, GREATEST, LIMITED, MEDIANS, MOST_WINDOW, RECTANGLE, SEPARABLE
 from ..scalar import clamp, f32, i64, loop, up
 from .intrinsics import (
     F32,
@@ -302,6 +302,12 @@ def _make_enter_extremes(take_row: Any, gather: Any) -> Any:
         columns, n = i64(area.columns), (i64(area.width) + i64(area.columns) - 1) * channels
         before = columns // 2
         take_row(source, stride, channels, area, y, before, columns - 1 - before, ring, at)
+        if area.option & FEW:
+            if area.option & RECTANGLE:
+                for k in range(columns):
+                    places[k] = at + k * channels
+                gather(ring, places, weights, columns, n, ring, at)
+            return
         layer, reach = at, i64(1)
         while 2 * reach <= columns:
             places[0], places[1] = layer, layer + reach * channels
@@ -327,6 +333,15 @@ def _make_combine_extremes(gather: Any) -> Any:
     def combine(area, channels, n, scratch, ring, first, out, to):
         step, spans, places, weights, _ = scratch
         rows, count, reach, layer = i64(area.rows), i64(0), i64(1), i64(0)
+        if area.option & FEW:
+            for k in range(rows):
+                row = (first + k) % rows * _LAYERS * step
+                left, right = i64(spans[2 * k]), i64(spans[2 * k + 1])
+                for x in range(left, left + 1 if area.option & RECTANGLE else right + 1):
+                    places[count] = row + x * channels
+                    count += 1
+            gather(ring, places, weights, count, n, out, to)
+            return
         if area.option & RECTANGLE:
             while 2 * reach <= rows:
                 layer, reach = layer + 1, 2 * reach
