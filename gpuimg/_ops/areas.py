@@ -330,7 +330,7 @@ def emboss(
     --------
     >>> x = np.array([0, 0, 90, 90], np.uint8).reshape(1, 1, 4, 1)
     >>> gpuimg.emboss(x, 1.0, 0.5).array().ravel().tolist()
-    [0, 45, 135, 90]
+    [0, 180, 255, 90]
     """
     n = recording.image_count
     share = arguments.per_image(alpha, n, "alpha", low=0.0, high=1.0)[:, None, None]

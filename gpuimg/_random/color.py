@@ -9,7 +9,7 @@ import numpy as np
 from .._batch.functions import of_images
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Color, PerImage, Range
+from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
 from .draws import rng_of
@@ -202,7 +202,9 @@ def random_channel_dropout(
 
 
 @of_images
-def random_rgb_shift(recording: Recording, limit: Color = 0.08, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
+def random_rgb_shift(
+    recording: Recording, limit: float | tuple[float, float, float] = 0.08, p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
     """Add a random constant to each channel, with probability ``p``, as albumentations' ``RGBShift``.
 
     Parameters

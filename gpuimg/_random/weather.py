@@ -67,12 +67,14 @@ def random_rain(
 
     Parameters
     ----------
-    amount, length, width, opacity : float or (low, high)
+    amount, length, width : float or (low, high)
         Ranges of the parameters of :func:`rain`.
     degrees : float or (low, high)
         Range of the direction in degrees, -90 to 90: 0 falls straight down, and above 0 to the right.
     color : number, tuple of C, (N,) or (N, C) array, optional
         Color of streaks, as in :func:`rain`.
+    opacity : float or (low, high)
+        Range of the share of the color in a streak, 0 to 1.
     brightness : float or (low, high)
         Range of the factor of the image under the streaks, at least 0.
     """
@@ -100,7 +102,7 @@ def random_shadow(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Darken what lies in polygons of five random corners, with probability ``p``, as albumentations' ``RandomShadow``.
+    """Darken what lies in random polygons, with probability ``p``, as albumentations' ``RandomShadow``.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ def random_shadow(
     count : int or (low, high)
         Range of the number of shadows, both limits included, within 1 to 16.
     region : (x0, y0, x1, y1)
-        Where the corners lie, as fractions of the image's width and height.
+        Where the five corners of each lie, as fractions of the image's width and height.
     """
     rng = rng_of(recording, rng, "random_shadow")
     low, high = arguments.one_or_range(factor, "factor", low=0.0)

@@ -20,15 +20,17 @@ N, PARTS = 13, [slice(0, 1), slice(1, 3), slice(3, 6), slice(6, 10), slice(10, 1
 #: Shapes of a value, by the annotation or the name of its parameter.
 SHAPES = {"Color": (3,), "Size": (2,), "Pair": (2,), "Padding": (4,), "PerImage": (), "Where": (), "Interpolation": (),
           "startpoints": (4, 2), "endpoints": (4, 2), "permutation": (3,), "boxes": (3, 4), "points": (3, 2),
-          "masks": (2, 20, 24), "keypoints": (1, 2, 3), "tiles": (2,)}  # fmt: skip
+          "masks": (2, 20, 24), "keypoints": (1, 2, 3), "tiles": (2,), "corners": (4, 2), "matrix": (3, 4),
+          "channels": (3,)}  # fmt: skip
 #: Of parameters that do not take whole numbers from 1 to 8: what is made of these.
 MADE: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("p", "share", "hue_factor", "mean"), lambda v: v / 20), "size": lambda v: v + 2,
+    **dict.fromkeys(("p", "share", "hue_factor", "mean", "amount", "salt", "density", "opacity"), lambda v: v / 20),
+    "channels": lambda v: v % 2, "size": lambda v: v + 2,
     **dict.fromkeys(("startpoints", "endpoints"), lambda v: np.add([(0, 0), (40, 0), (40, 40), (0, 40)], v)),
     "scale": lambda v: v * [0.01, 0.1] if v.ndim > 1 else v, "permutation": lambda v: np.argsort(v, 1),
     "where": lambda v: v % 2 == 0, "interpolation": lambda v: np.array(["nearest", "bilinear"])[v % 2],
     "kernel_size": lambda v: v % 3 * 2 + 1, "boxes": lambda v: np.add(v, [0, 0, 9, 9]), "keypoints": lambda v: v % 3,
-    "masks": lambda v: v % 2,
+    "masks": lambda v: v % 2, "matrix": lambda v: v / 9,
 }  # fmt: skip
 FIXED = ARGUMENTS | {"rgb_to_grayscale": (3,), "convert_bounding_box_format": (None, "xyxy", "xywh")}
 Ints = Callable[..., Any]
@@ -43,6 +45,7 @@ OTHERS: dict[str, Callable[[Any, gi.Rng, Ints], Any]] = {
     "median_blur": lambda x, rng, ints: gi.median_blur(x, ints() % 3 * 2 + 3, where=ints() > 3),
     "morphology": lambda x, rng, ints: gi.morphology(x, "open", ints(2), "ellipse", where=ints() > 3),
     "filter2d": lambda x, rng, ints: gi.filter2d(x, ints(3, 4) / 60, "constant", ints(3), where=ints() > 3),
+    "emboss": lambda x, rng, ints: gi.emboss(x, ints() / 9, ints()),
     "lookup_table": lambda x, rng, ints: gi.lookup_table(x, ints(256, 3) * 20, where=ints() > 3),
     "grid_distortion": lambda x, rng, ints: gi.remap(x, gi.grid_distortion(x.sizes, ints(3), ints(4))),
     "optical_distortion": lambda x, rng, ints: gi.remap(x, gi.optical_distortion(x.sizes, ints() / 20, ints())),

@@ -38,8 +38,9 @@ from . import variants
 CAPABILITIES = (8, 0), (9, 0)
 #: Bytes that nvJitLink 13.5 spills; 12.9, which builds wheels, spills nothing.
 SPILLED = {("recoded", (8, 0)): 88} | {
-    (f"transform_{source}_{kind}_full", (9, 0)): 16
+    (f"transform_{source}_{kind}_full", capability): size
     for source, kind in product(("uint8", "float32"), ("uint8", "float16", "bfloat16", "float32"))
+    for capability, size in (((8, 0), 8), ((9, 0), 16))
 }
 FEW = kernels.MARKS["mark"], kernels.MARKS["compare"], kernels.MIX
 
