@@ -1,11 +1,11 @@
-"""Windows, CLAHE, tables and positions, by gpuimg and by OpenCV.
+"""Windows, CLAHE, tables and positions by gpuimg and by OpenCV; noise and weather by gpuimg and by albumentations.
 
     python -m bench.areas [--rounds 11] [--out bench/results/areas.json]
 
-CPU time of one thread per image: photos of 500 x 375 and 1280 x 960 pixels, RGB uint8, in memory, eight at a time, into
-memory that is used again. Then a chain of three operations after `train` (decode, random crop and resize to 224, flip),
-from JPEG files in memory. Before timing, results are compared: the bytes are equal, except of kernels with sides above
-10, which OpenCV sums by a Fourier transform.
+CPU time of one thread per image: photos of 500 x 375 and 1280 x 960 pixels, RGB uint8, in memory, 64 or 16 at a time,
+into memory that is used again. Then a chain of three operations after `train` (decode, random crop and resize to 224,
+flip), from JPEG files in memory. Before timing, results are compared: the bytes are equal, except of kernels with sides
+above 10, which OpenCV sums by a Fourier transform. Noise and weather have like parameters, but not the same results.
 """
 
 import os
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import albumentations
 import cv2
 import numpy as np
 
 import gpuimg as gi
 from bench import common, photos
 
-_IMAGES = 8
-_SIZES = (375, 500), (960, 1280)
+_BATCHES = {(375, 500): 64, (960, 1280): 16}
 _DRAWN = np.random.default_rng(0)
 _WEIGHTS = {side: _DRAWN.random((side, side)).astype(np.float32) / side**2 for side in (3, 5, 7, 9, 15, 31)}
 _CURVE = (255 * np.linspace(0, 1, 256) ** 0.7).astype(np.uint8)
@@ -72,7 +72,35 @@ def _dilate(window: Any, image: Any, out: Any) -> None:
     cv2.dilate(image, window, out)
 
 
-def contenders(images: Any, both: Both) -> dict[str, Callable[[], None]]:
+#: By gpuimg, of a batch, and by albumentations.
+DRAWN: dict[str, tuple[Callable[[Any], gi.Batch], Any]] = {
+    "gaussian noise": (partial(gi.random_gaussian_noise, sigma=0.1, rng=0), albumentations.GaussNoise((0.1, 0.1), p=1)),
+    "salt and pepper": (
+        partial(gi.random_salt_and_pepper, amount=0.05, p=1, rng=0),
+        albumentations.SaltAndPepper((0.05, 0.05), p=1),
+    ),
+    "shot noise": (partial(gi.random_shot_noise, photons=10, p=1, rng=0), albumentations.ShotNoise((0.1, 0.1), p=1)),
+    "fog": (partial(gi.random_fog, density=0.4, p=1, rng=0), albumentations.RandomFog((0.4, 0.4), p=1)),
+    "rain": (partial(gi.random_rain, p=1, rng=0), albumentations.RandomRain(p=1)),
+    "shadow": (
+        partial(gi.random_shadow, count=1, p=1, rng=0),
+        albumentations.RandomShadow(num_shadows_limit=(1, 1), p=1),
+    ),
+    "RGB shift": (partial(gi.random_rgb_shift, p=1, rng=0), albumentations.RGBShift(p=1)),
+    "channel dropout": (partial(gi.random_channel_dropout, p=1, rng=0), albumentations.ChannelDropout((1, 1), p=1)),
+    "emboss": (partial(gi.random_emboss, p=1, rng=0), albumentations.Emboss(p=1)),
+}
+
+
+def drawn(images: Any, ours: Callable[[Any], gi.Batch], theirs: Any) -> dict[str, Callable[[], object]]:
+    out = np.empty_like(images)
+    return {
+        "gpuimg": lambda: ours(images).array(out=out),
+        "albumentations": lambda: [theirs(image=image)["image"] for image in images],
+    }
+
+
+def contenders(images: Any, both: Both) -> dict[str, Callable[[], object]]:
     ours, theirs = both
     out, other = np.empty_like(images), np.empty_like(images)
 
@@ -89,7 +117,7 @@ def contenders(images: Any, both: Both) -> dict[str, Callable[[], None]]:
     return {"gpuimg": by_gpuimg, "opencv": by_opencv}
 
 
-def training(files: list[bytes]) -> dict[str, Callable[[], None]]:
+def training(files: list[bytes]) -> dict[str, Callable[[], object]]:
     """Three operations after the crop, and the same by OpenCV, step by step."""
     out, n = np.empty((len(files), 224, 224, 3), np.uint8), len(files)
     boxes = np.random.default_rng(0).uniform(0.1, 0.4, (n, 2))
@@ -123,20 +151,25 @@ def main() -> None:
     cv2.setNumThreads(1)
     files, rows = photos.load_set("S", 64), []
 
-    def measured(name: str, size: tuple[int, int], count: int, runs: dict[str, Callable[[], None]]) -> None:
+    def measured(name: str, size: tuple[int, int], count: int, runs: dict[str, Callable[[], object]]) -> None:
         _, worked = common.interleaved(runs, options.rounds)
+        other = next(key for key in runs if key != "gpuimg")
         rows.append({
-            "operation": name, "size": size, "over_gpuimg": common.ratio(worked["opencv"], worked["gpuimg"]),
+            "operation": name, "size": size, "over_gpuimg": common.ratio(worked[other], worked["gpuimg"]),
             "microseconds": {key: round(float(np.median(s)) / count * 1e6, 1) for key, s in worked.items()},
         })  # fmt: skip
         print(rows[-1], flush=True)
 
-    for size in _SIZES:
-        pictures = gi.resize(gi.decode_batch(files[:_IMAGES], device="cpu"), size).array()
+    for size, count in _BATCHES.items():
+        pictures = gi.resize(gi.decode_batch(files[:count], device="cpu"), size).array()
         for name, both in operations(*size).items():
-            measured(name, size, _IMAGES, contenders(pictures, both))
+            measured(name, size, count, contenders(pictures, both))
+        for name, (ours, theirs) in DRAWN.items():
+            measured(name, size, count, drawn(pictures, ours, theirs))
     measured("clahe, median 5, filter 5 after train", (224, 224), len(files), training(files))
-    common.write(common.environment({"set": "S", "count": 64}, options.rounds, _IMAGES) | {"rows": rows}, options.out)
+    common.write(
+        common.environment({"set": "S", "count": 64}, options.rounds, len(files)) | {"rows": rows}, options.out
+    )
 
 
 if __name__ == "__main__":

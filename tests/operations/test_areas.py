@@ -1,5 +1,6 @@
 """Windows, CLAHE, tables and positions against OpenCV and formulas, and what follows them."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ from scipy import ndimage
 import gpuimg as gi
 
 from ..compare import assert_same
+from ..robustness.guard_pages import Flush
 from ..samples import pictures
+from .calls import CALLS
 
 Image = NDArray[Any]
 
@@ -251,3 +254,22 @@ def test_what_is_described_and_replayed() -> None:
     ]  # fmt: skip
     assert "clahe" not in gi.describe(x, 1)
     assert_same(list(gi.apply_plan(x, images).compute()), list(x.compute()))
+
+
+@pytest.mark.parametrize("name", [
+    "median_blur", "morphology open rectangle", "morphology dilate ellipse", "filter2d", "box_blur", "clahe",
+    "lookup_table", "remap", "remap nearest",
+])  # fmt: skip
+def test_nothing_outside_is_touched(name: str) -> None:
+    """Images and results lie before or behind pages that end the process when they are read or written."""
+    rng = np.random.default_rng()
+    for dtype, channels, kind, at_end in itertools.product(
+        ("uint8", "float32"), (1, 3), ("uint8", "float32"), (True, False)
+    ):
+        shape = (2, *rng.integers(1, 40, 2).tolist(), channels)
+        given = Flush(int(np.prod(shape)) * np.dtype(dtype).itemsize, 0x3E, at_end=at_end)
+        x = CALLS[name].run(given.bytes.view(dtype).reshape(shape), CALLS[name].each(rng, 2, 1.0))
+        results = (2, *x.sizes[0].tolist(), channels)
+        out = Flush(int(np.prod(results)) * np.dtype(kind).itemsize, 0, at_end=at_end)
+        x.array(kind, out=out.bytes.view(kind).reshape(results))
+        assert not out.broken()
