@@ -4,9 +4,9 @@
 
 CPU time of one thread per image: photos of 500 x 375 and 1280 x 960 pixels, RGB uint8, in memory, 64 or 16 at a time,
 16 or 4 of noise and weather, into memory that is used again. Then a chain of three operations after `train` (decode,
-random crop and resize to 224, flip), from JPEG files in memory. Before timing, results are compared: the bytes are equal,
-except of kernels with sides above 10, which OpenCV sums by a Fourier transform. Noise and weather have like parameters,
-but not the same results.
+random crop and resize to 224, flip), from JPEG files in memory. Before timing, results are compared: the bytes are
+equal, except of kernels with sides above 10, which OpenCV sums by a Fourier transform. Noise and weather have like
+parameters, but not the same results.
 """
 
 import os
