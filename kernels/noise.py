@@ -197,7 +197,7 @@ def poisson(unit, mean):
     zz = z * z
     at = many + root * z + (f32(1.0 / 3.0) + zz * f32(1.0 / 6.0)) - z * (f32(1.0 / 36.0) + zz * f32(1.0 / 72.0)) / root
     at += (f32(-8.0 / 405.0) + zz * (f32(7.0 / 810.0) + zz * f32(1.0 / 270.0))) / many
-    return summed if mean < _FEW else floor(at)
+    return summed if mean < _FEW else floor(max(at, _ZERO))
 
 
 @scalar

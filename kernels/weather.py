@@ -2,7 +2,8 @@
 
 import math
 
-from .color import mix, unit
+from .color import brightness, mix, unit
+from .noise import unit_of
 from .ops import STREAK_LENGTH, STREAK_WIDTH
 from .scalar import f32, floor, i32, scalar, u32
 
@@ -10,7 +11,6 @@ _ZERO = f32(0.0)
 _HALF = f32(0.5)
 _ONE = f32(1.0)
 _TWO = f32(2.0)
-_TO_UNIT = f32(2.0**-24)
 _OCTAVES = 4
 
 
@@ -32,13 +32,8 @@ def cell_word(column, row, seed_0, seed_1):
 
 
 @scalar
-def _unit_of(word):
-    return f32(i32(word >> u32(8))) * _TO_UNIT
-
-
-@scalar
 def _value(column, row, seed_0, seed_1):
-    return _unit_of(cell_word(column, row, seed_0, seed_1))
+    return unit_of(cell_word(column, row, seed_0, seed_1))
 
 
 @scalar
@@ -113,9 +108,9 @@ def _crossed(x, y, x0, y0, x1, y1):
 
 @scalar
 def shadow(r, g, b, x, y, factor, x0, y0, x1, y1, x2, y2, x3, y3, x4, y4, x5, y5):
-    """Return a pixel multiplied by a factor if it lies in a polygon, by the even-odd rule."""
+    """Return a pixel, multiplied by a factor if it lies in a polygon by the even-odd rule; clamped."""
     inside = _crossed(x, y, x0, y0, x1, y1) != _crossed(x, y, x1, y1, x2, y2)
     inside = inside != (_crossed(x, y, x2, y2, x3, y3) != _crossed(x, y, x3, y3, x4, y4))
     inside = inside != (_crossed(x, y, x4, y4, x5, y5) != _crossed(x, y, x5, y5, x0, y0))
     gain = factor if inside else _ONE
-    return r * gain, g * gain, b * gain
+    return brightness(r, gain), brightness(g, gain), brightness(b, gain)

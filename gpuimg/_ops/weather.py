@@ -138,7 +138,7 @@ def shadow(
         Corners (x, y) of the polygon in pixels, 3 to 6, for all images or for each. Where edges cross, it is filled by
         the even-odd rule.
     factor : float or (N,) float
-        What the values inside are multiplied by, at least 0.
+        What the values inside are multiplied by, at least 0; results are clamped.
 
     Examples
     --------

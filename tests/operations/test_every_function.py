@@ -50,7 +50,7 @@ def shaded(x: Any, corners: Any, factor: float) -> Any:
     """The even-odd rule by another library's; of pixels that it counts as on an edge the mean counts as either."""
     y, x_ = np.mgrid[: x.shape[0], : x.shape[1]] + 0.5
     inside = measure.points_in_poly(np.stack([x_.ravel(), y.ravel()], 1), corners).reshape(*x.shape[:2], 1)
-    return np.where(inside, x * factor, x)
+    return np.clip(np.where(inside, x * factor, x), 0, 1)
 
 
 def dimmed(x: Any, value: float) -> Any:

@@ -63,6 +63,7 @@ def test_shot_noise_of_black_white_and_odd_values() -> None:
     found = gi.shot_noise(x, 2.0**20, seed=1).array().ravel()
     np.testing.assert_allclose(found, [0, 1, 1, 0, 0], atol=0.01)
     assert found.max() <= 1.0
+    assert gi.shot_noise(np.full((1, 2000, 2000, 3), 0.5, np.float32), 16.2, seed=2).array().min() >= 0.0
 
 
 @kinds
