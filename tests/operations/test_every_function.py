@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from skimage import measure
 
 import gpuimg as gi
 from tests.video.videos import made
@@ -47,10 +46,13 @@ def combined(x: Any, matrix: Any) -> Any:
 
 
 def shaded(x: Any, corners: Any, factor: float) -> Any:
-    """The even-odd rule by another library's; of pixels that it counts as on an edge the mean counts as either."""
-    y, x_ = np.mgrid[: x.shape[0], : x.shape[1]] + 0.5
-    inside = measure.points_in_poly(np.stack([x_.ravel(), y.ravel()], 1), corners).reshape(*x.shape[:2], 1)
-    return np.clip(np.where(inside, x * factor, x), 0, 1)
+    """By the even-odd rule: an odd number of edges meets the line to the right of a pixel's middle."""
+    rows, columns = np.mgrid[: x.shape[0], : x.shape[1]] + 0.5
+    met = np.zeros(x.shape[:2], int)
+    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, 1, 0), strict=True):
+        at = x0 + (rows - y0) * (x1 - x0) / (y1 - y0)
+        met += ((rows < y0) != (rows < y1)) & (columns < at)
+    return np.clip(np.where(met[..., None] % 2 == 1, x * factor, x), 0, 1)
 
 
 def dimmed(x: Any, value: float) -> Any:
