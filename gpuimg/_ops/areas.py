@@ -197,7 +197,8 @@ def filter2d(
     -----
     A correlation: the kernel is not mirrored. Results are limited to the range of the images, except after
     :func:`normalize`. Images of bytes have OpenCV's ``filter2D``, of kernels with a side above 10 up to 1 level, as
-    OpenCV's have an error there. What was computed before is rounded to bytes.
+    OpenCV's have an error there. OpenCV's loop over the last pixels of a row rounds each product, which its vectors do
+    not: one value in millions differs there by a level. What was computed before is rounded to bytes.
 
     Sums are of float32, fused, in the order of rows. A kernel with a side above 10 that is the product of a column and
     a row is summed along rows first, then along columns.
