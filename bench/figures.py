@@ -259,18 +259,20 @@ def encode() -> str:
 _AREAS = {"opencv": "OpenCV", "albumentations": "albumentations"}
 
 
-def _areas() -> Iterator[tuple[str, str, dict[str, Any], float, list[float]]]:
-    """Yield operations, sizes, microseconds by library, and the other library's time over gpuimg's with its range."""
+def _areas() -> Iterator[tuple[str, str, float, str, float, float, list[float]]]:
+    """Yield operations, sizes, gpuimg's and the other library's microseconds, and the ratio with its range."""
     for row in result("areas")["rows"]:
-        yield row["operation"], "x".join(map(str, row["size"][::-1])), row["microseconds"], *row["over_gpuimg"]
+        taken = row["microseconds"]
+        other = next(key for key in _AREAS if key in taken)
+        size = "x".join(map(str, row["size"][::-1]))
+        yield row["operation"], size, taken["gpuimg"], _AREAS[other], taken[other], *row["over_gpuimg"]
 
 
 def areas() -> str:
     cells: dict[str, list[str]] = {}
-    for label, _, taken, ratio, ends in _areas():
-        other = next(key for key in taken if key != "gpuimg")
+    for label, _, ours, other, _, ratio, ends in _areas():
         over = _ranged(ratio, *ends) if ends[1] / ends[0] > 1 + SPREAD else f"{ratio:.2f}"
-        cells.setdefault(label, [_AREAS[other]]).append(f"{taken['gpuimg']:,.0f}; {over}")
+        cells.setdefault(label, [other]).append(f"{ours:,.0f}; {over}")
     alone = [row + ["-"] * (3 - len(row)) for row in cells.values()]
     head = ["one thread, µs an image", "compared with", "500x375", "1280x960"]
     return _table(head, ([label, *row] for label, row in zip(cells, alone, strict=True)))
@@ -396,11 +398,9 @@ def slower() -> str:
             if (micros := taken.get(key, taken["gpuimg"])) < taken["gpuimg"]:
                 cells = [f"{taken['gpuimg']} µs", f"{name} {micros} µs", f"{micros / taken['gpuimg']:.2f}"]
                 rows.append([f"encode {label}", *cells])
-    for label, size, spent, ratio, _ in _areas():
+    for label, size, ours, other, theirs, ratio, _ in _areas():
         if ratio < 1:
-            other = next(key for key in spent if key != "gpuimg")
-            cells = [f"{spent['gpuimg']:,.0f} µs", f"{_AREAS[other]} {spent[other]:,.0f} µs", f"{ratio:.2f}"]
-            rows.append([f"{label}, {size}", *cells])
+            rows.append([f"{label}, {size}", f"{ours:,.0f} µs", f"{other} {theirs:,.0f} µs", f"{ratio:.2f}"])
     for kind, entries in _calls().items():
         rows += _ahead(f"decode, one image a call, {kind}", entries, _DECODERS)
     for count, entries in result("one-image")["workers"].items():

@@ -340,7 +340,7 @@ def emboss(
     fixed = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     identity = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
     kernels = (1.0 - share) * identity + share * (fixed + s * slope)
-    return filter2d.record(recording, list(kernels) if n else identity, where=where)
+    return filter2d.record(recording, kernels, where=where)
 
 
 @of_images

@@ -57,30 +57,18 @@ def network(n: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def _extreme(builder: Any, name: str, a: Any, b: Any) -> Any:
-    # By name: of comparisons LLVM finds relations that take more instructions.
-    function = ir.FunctionType(a.type, [a.type, a.type])
-    called = cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.v{a.type.count}i8")
-    return builder.call(called, [a, b])
-
-
-def _least(builder: Any, a: Any, b: Any) -> Any:
+def _lesser(builder: Any, a: Any, b: Any) -> Any:
     if a.type.element == F32:
-        return builder.select(builder.fcmp_ordered("<", a, b), a, b)
-    return _extreme(builder, "umin", a, b)
-
-
-def _most(builder: Any, a: Any, b: Any) -> Any:
-    if a.type.element == F32:
-        return builder.select(builder.fcmp_ordered("<", b, a), a, b)
-    return _extreme(builder, "umax", a, b)
+        return builder.fcmp_ordered("<", a, b)
+    return builder.icmp_unsigned("<", a, b)
 
 
 def _ordered(builder: Any, values: list[Any]) -> list[Any]:
     values = [*values]
     for a, b in network(len(values)):
-        # In this order a NaN is one of the two.
-        values[a], values[b] = _least(builder, values[a], values[b]), _most(builder, values[b], values[a])
+        less = _lesser(builder, values[a], values[b])
+        low, high = builder.select(less, values[a], values[b]), builder.select(less, values[b], values[a])
+        values[a], values[b] = low, high
     return values
 
 
@@ -187,11 +175,11 @@ def _make_gather(kind: Any, first: float, take: Any, finish: Any = None) -> Any:
 
 
 def _take_least(builder, total, weight, value):
-    return _least(builder, value, total)
+    return builder.select(_lesser(builder, value, total), value, total)
 
 
 def _take_most(builder, total, weight, value):
-    return _most(builder, value, total)
+    return builder.select(_lesser(builder, total, value), value, total)
 
 
 def _add_weighted(builder, total, weight, value):
