@@ -1,6 +1,7 @@
 """Whole chains of functions, those with random parameters among them, as a strategy."""
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,8 @@ UNBOUNDED = {"normalize", "pointwise", "resize bicubic", "resize lanczos", "resi
 RESAMPLING = {
     name for name, call in CALLS.items() if call.function.__module__ in ("gpuimg._ops.resize_crop", "gpuimg._ops.warp")
 }
+#: They draw from the light that a pixel has: normalized values have none.
+BEFORE_NORMALIZE = {"salt_and_pepper", "shot_noise"}
 FILTERS = {name for name, call in CALLS.items() if call.function.__module__ == "gpuimg._ops.filters"}
 
 
@@ -94,7 +97,12 @@ def pointwise_chains(n: int, dtype: str) -> st.SearchStrategy[list[Step]]:
     given = [
         name for name, call in CALLS.items() if call.function.__module__ in ("gpuimg._ops.color", "gpuimg._ops.pixels")
     ]
-    return st.lists(_steps(n, dtype, given, POINTWISE), min_size=1, max_size=5)
+    steps = st.lists(_steps(n, dtype, given, POINTWISE), min_size=1, max_size=5)
+    return steps.filter(
+        lambda steps: not any(
+            earlier.name == "normalize" and later.name in BEFORE_NORMALIZE for earlier, later in combinations(steps, 2)
+        )
+    )
 
 
 def geometric_steps(n: int, dtype: str) -> st.SearchStrategy[Step]:
