@@ -99,8 +99,11 @@ def pointwise_chains(n: int, dtype: str) -> st.SearchStrategy[list[Step]]:
     ]
     steps = st.lists(_steps(n, dtype, given, POINTWISE), min_size=1, max_size=5)
     return steps.filter(
-        lambda steps: not any(
-            earlier.name == "normalize" and later.name in BEFORE_NORMALIZE for earlier, later in combinations(steps, 2)
+        lambda steps: (
+            not any(
+                earlier.name == "normalize" and later.name in BEFORE_NORMALIZE
+                for earlier, later in combinations(steps, 2)
+            )
         )
     )
 
