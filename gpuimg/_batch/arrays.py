@@ -27,7 +27,7 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
                 hint = _transposed(images, "image") if _is_channels_first(images) else ""
                 hint = hint or "; wrap a single image in a list: [image]"
             raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
-        _check_image(images, "images")
+        check_image(images, "images")
         return runtimes[0], images
     if not isinstance(images, list):
         raise TypeError(
@@ -51,7 +51,7 @@ def _check_alike(images: list[Any], runtimes: list[Runtime]) -> None:
             what = f"shape {tuple(image.shape)}" if is_array else type(image).__name__
             hint = _GRAY if is_array and len(image.shape) == 2 else _unopened(image)
             raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}{hint}")
-        _check_image(image, f"images[{i}]")
+        check_image(image, f"images[{i}]")
         if image.shape[2] != first.shape[2] or image.dtype != first.dtype:
             raise ValueError(
                 f"images must agree in channels and dtype: images[0] is {first.dtype} with {first.shape[2]} channels, "
@@ -73,7 +73,8 @@ def _unopened(image: Any) -> str:
     return ""
 
 
-def _check_image(image: Any, name: str) -> None:
+def check_image(image: Any, name: str) -> None:
+    """Refuse an (H, W, C) or (N, H, W, C) array that cannot be an image, or images."""
     *_, height, width, channels = image.shape
     if str(image.dtype) not in UNITS:
         raise TypeError(

@@ -80,7 +80,7 @@ class Samples(Protocol):
         """Return the number of samples."""
 
     def __getitem__(self, index: int, /) -> Any:
-        """Return one sample: a pair (file bytes or path, label), or a mapping."""
+        """Return one sample: a pair (file bytes, path or array, label), or a mapping."""
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------

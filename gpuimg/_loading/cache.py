@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.encoded import open_images, size_as_others
+from .._batch.encoded import size_as_others
 from .._batch.recording import Recording
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
@@ -20,7 +20,8 @@ from .._decoding.options import DecodeOptions
 from .._runtimes.protocol import Runtime, Timings
 from ..errors import Failure
 from ..sources.stream import Stream
-from .samples import Sample, SampleNames
+from .opened import open_samples
+from .samples import Sample
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
           "TIB": 1 << 40}  # fmt: skip
@@ -66,8 +67,9 @@ class DecodedImages:
         decoded: Pixels | None = None
         if fresh:
             read = [samples[k] for k in fresh]
-            images = open_images([sample.data for sample in read], self._options, "fill", SampleNames(read))
-            images.record_failures({k: sample.reason for k, sample in enumerate(read) if sample.error is not None})
+            images = open_samples(read, self._options)
+            if isinstance(images, Pixels):
+                raise TypeError("cache= is for sources of files, and this one returns arrays, which are decoded")
             if alike:
                 size_as_others(images, self._sizes[[one.index for one in samples if one.place is not None]])
             decoded = Recording.start(self._runtime, images, timings=timings).decoded()

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.encoded import open_images
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Ints, Samples
 from .._decoding.options import DecodeOptions
@@ -19,6 +18,7 @@ from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._indexes import Arrays, cached_arrays, checksum_of_names, expect
 from .in_order import Chunk, Progress, process_in_order, shown
+from .opened import open_samples
 from .samples import Columns, read_samples
 from .settings import check_columns, check_source
 
@@ -89,11 +89,10 @@ def _sizes(source: Any, cache: Any, columns: Columns, workers: int, progress: bo
 
     def headers(indices: Sequence[int], reader: ChunkReader) -> Chunk[NDArray[np.int32]]:
         samples = read_samples(source, indices, [True] * len(indices), columns, reader)
-        data = [b"" if one.error is not None else one.data for one in samples]
-        images = open_images(data, DecodeOptions(), "fill")
+        images = open_samples(samples, DecodeOptions())
         sizes = images.sizes.astype(np.int32)
         sizes[list(images.failures)] = 0
-        return Chunk(sizes, sum(map(len, data)))
+        return Chunk(sizes, sum(len(sample.data) for sample in samples))
 
     def build() -> Arrays:
         found: list[NDArray[np.int32]] = []

@@ -96,8 +96,10 @@ def load(
     ----------
     source : object with ``len`` and ``source[i]``
         ``source[i]`` returns ``(file bytes or path, label)``, or a mapping, as Hugging Face's ``datasets`` does with
-        ``ds.cast_column("image", datasets.Image(decode=False))``. It is called on several threads. :func:`folder`,
-        :func:`tar` and others return sources; :func:`iterable` makes one of an iterable.
+        ``ds.cast_column("image", datasets.Image(decode=False))``. Decoded images are (H, W, C) arrays of uint8, uint16
+        or float32, a new one for each call, with one dtype and number of channels; ``color``, ``depth`` and the like
+        are for files. It is called on several threads. :func:`folder`, :func:`tar` and others return sources;
+        :func:`iterable` makes one of an iterable.
     preprocess : function, optional
         ``(batch, rng) -> Batch``, such as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the
         batch's samples. With a third parameter it gets the batch's labels too, and returns ``(images, labels)``. It is
@@ -163,7 +165,8 @@ def load(
     color, alpha, max_pixels, max_bytes, draft, depth, icc, decoder
         As in :func:`open_batch`. With ``clips``, ``max_bytes`` applies to videos that are read into memory.
     image : str
-        For a source of mappings: the key of the file bytes or path, or of a mapping of ``"bytes"`` and ``"path"``.
+        For a source of mappings: the key of the file bytes, path or array, or of a mapping of ``"bytes"`` and
+        ``"path"``.
     label : str or None
         For a source of mappings: the key of the label. None: the label is a dict of all entries but the image. If the
         image is the only entry, the label is None.

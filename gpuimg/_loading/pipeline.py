@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.batch import Batch, recording_of, views_of
-from .._batch.encoded import open_images, size_as_others
 from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
 from .._checks.types import Array, Ints, Mask
@@ -28,6 +27,7 @@ from .._runtimes.attempt import Attempt
 from .._runtimes.protocol import ResultMemory, Runtime, Timings
 from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
+from .opened import on_device, open_samples
 from .prefetch import Prefetcher
 from .reading import DrawnBatch, Reader
 from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread, with_own
@@ -163,17 +163,16 @@ class Pipeline:
     def _open(self, drawn: DrawnBatch) -> tuple[Encoded | Pixels, Timings]:
         """Return the images of a batch, of which only the headers were read, or pixels from a cache."""
         reading, samples = self.reading, drawn.samples
-        data, names = [sample.data for sample in samples], SampleNames(samples)
-        images: Encoded
         if reading.cache is not None:
             return reading.cache.open(samples, alike=self.reader.are_listed)
         if reading.videos is not None:
-            images = reading.videos.open(data, names, self._rng(samples, drawn.after.epoch), reading.decode)
-        else:
-            images = replace(open_images(data, reading.decode, "fill", names), given_up=drawn.given_up)
-        images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
-        if self.reader.are_listed and isinstance(images, EncodedImages):
-            size_as_others(images)
+            data, names = [sample.data for sample in samples], SampleNames(samples)
+            clips = reading.videos.open(data, names, self._rng(samples, drawn.after.epoch), reading.decode)
+            clips.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
+            return clips, Timings()
+        images = open_samples(samples, reading.decode, alike=self.reader.are_listed)
+        if isinstance(images, EncodedImages):
+            images = replace(images, given_up=drawn.given_up)
         return images, Timings()
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:
@@ -198,7 +197,7 @@ class Pipeline:
         known = self._known_labels(samples)
         labels = _labels_of(samples, known)
         with runtime.private_stream(result.decoders * len(result.runtimes)):
-            source = Batch(Recording.start(runtime, files, timings=timings))
+            source = Batch(Recording.start(runtime, on_device(files, runtime), timings=timings))
             images: Any = source
             try:
                 with Watch() as watch:

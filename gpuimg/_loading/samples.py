@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._batch.arrays import check_image
 from .._io.file_bytes import is_constant, printable, read, url_hint
 from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
@@ -60,6 +61,11 @@ class Sample:
         ):
             text = described(error)  # the text of a KeyError is the key alone
         return f"cannot be read: {text.removeprefix(f'{self.name}: ')}{url_hint(self.path)}"
+
+    @property
+    def is_array(self) -> bool:
+        """True for pixels that the source returned, instead of a file."""
+        return isinstance(self.data, np.ndarray) and self.data.ndim == 3
 
     @property
     def lacks_label(self) -> bool:
@@ -192,6 +198,8 @@ def name_videos(
         sample.data, sample.label = _pair(item, sample.index, columns)
         if isinstance(sample.data, (str, os.PathLike)):
             sample.data = sample.path = os.fspath(sample.data)
+        elif _is_decoded(sample.data):
+            raise TypeError(f"source[{sample.index}] must be a video file for clips=, not an array")
         else:
             _read_plainly(sample, max_bytes)
     return samples
@@ -222,13 +230,32 @@ def _item(source: Any, index: int) -> Any:
 
 
 def _read_plainly(sample: Sample, max_bytes: int) -> None:
-    """Convert the data to file bytes by reading a path or another accepted type."""
+    """Convert the data to file bytes by reading a path or another accepted type; copy an array, as buffers."""
+    if _is_decoded(sample.data):
+        _copy(sample)
+        return
     try:
         sample.data = read(sample.data, max_bytes)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         sample.data, sample.error = b"", error
     except TypeError as error:
         raise TypeError(f"source[{sample.index}]: {error}") from error
+
+
+def _copy(sample: Sample) -> None:
+    """Copy an image (H, W, C) of any library into memory that its source does not change; refuse other arrays."""
+    name, image = f"source[{sample.index}]", sample.data
+    if not isinstance(image, np.ndarray) and not is_on_host(image):
+        raise TypeError(f"{name} must be an array on the CPU, not {type(image).__name__}")
+    image = np.asarray(image)
+    if not all(image.shape):
+        sample.data, sample.error = b"", ValueError(f"an array of shape {tuple(image.shape)} has no pixels")
+        return
+    if len(image.shape) != 3:
+        hint = "; a gray image is image[..., None]" if len(image.shape) == 2 else ""
+        raise ValueError(f"{name} must be an (H, W, C) array, not of shape {tuple(image.shape)}{hint}")
+    check_image(image, name)
+    sample.data = np.array(image, order="C")
 
 
 def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
@@ -244,13 +271,13 @@ def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
         if isinstance(item, (str, bytes, os.PathLike)):
             hint = "; for images without labels pass gpuimg.file_list(paths), or pairs with the label None"
         raise TypeError(
-            f"source[{index}] must be a pair (file bytes or path, label), or a mapping with {columns.image!r}, "
+            f"source[{index}] must be a pair (file bytes, path or array, label), or a mapping with {columns.image!r}, "
             f"not {type(item).__name__}{hint}"
         )
-    if _is_decoded(data):
+    if type(data).__module__.partition(".")[0] == "PIL":
         raise TypeError(
-            f"source[{index}] returns a decoded image ({type(data).__name__}), but gpuimg decodes itself: let the "
-            f"source return file bytes or paths; {hint}"
+            f"source[{index}] returns a decoded image ({type(data).__name__}), but gpuimg decodes itself, in less "
+            f"time: let the source return file bytes or paths; {hint}. For its pixels, return np.asarray(image)"
         )
     return data, label
 
@@ -276,10 +303,8 @@ def _of_columns(item: Mapping[str, Any], index: int, columns: Columns) -> tuple[
 
 
 def _is_decoded(data: Any) -> bool:
-    """Return True for pixels: a Pillow image, or an array of more than one dimension."""
-    if isinstance(data, (bytes, str)):  # most samples
-        return False
-    return type(data).__module__.partition(".")[0] == "PIL" or len(getattr(data, "shape", ())) > 1
+    """Return True for an array of more than one dimension."""
+    return not isinstance(data, (bytes, str)) and len(getattr(data, "shape", ())) > 1  # the former: most samples
 
 
 def label_examples(source: Any, columns: Columns) -> list[Any]:

@@ -15,15 +15,19 @@ from torch.utils import data
 
 from .._batch.batch import Batch
 from .._batch.opening import open_batch
+from .._batch.recording import Recording
 from .._batch.tokens import RESULTS
 from .._checks.arguments import whole_number
 from .._checks.types import Device, DType, Ints, Layout, Samples
+from .._decoding.options import DecodeOptions
 from .._io.file_bytes import source_name
 from .._io.native_read import ChunkReader
 from .._io.open_file import need_posix
-from .._loading.samples import collate, read_samples
+from .._loading.opened import on_device, open_samples
+from .._loading.samples import Sample, collate, read_samples
 from .._loading.settings import UserFunction, adapted, check_choices, check_columns, check_keys, check_source
 from .._random.rng import Rng
+from .._runtimes.devices import runtime_for
 from ..errors import DecodeError, Failure, ImageError
 from .tensors import tensor_of
 
@@ -138,7 +142,7 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
         labels = collate(labels, [False] * len(samples), labels)
         preprocess = adapted(self._preprocess)
         try:
-            images: Any = open_batch([sample.data for sample in samples], device=self._device)
+            images: Any = self._opened(samples)
             if preprocess is not None:
                 images, labels = preprocess(images, Rng(self._seed, epoch=epoch, indices=indices), labels)
             decoded = self._decoded(images, len(samples))
@@ -165,6 +169,12 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
         labels = [tensor_of(label) for label in labels] if isinstance(labels, list) else tensor_of(labels)
         pairs = zip(decoded, labels, strict=True)
         return [pair if self._keys is None else dict(zip(self._keys, pair, strict=True)) for pair in pairs]
+
+    def _opened(self, samples: list[Sample]) -> Batch:
+        if not any(sample.is_array for sample in samples):
+            return open_batch([sample.data for sample in samples], device=self._device)
+        runtime = runtime_for(self._device)
+        return Batch(Recording.start(runtime, on_device(open_samples(samples, DecodeOptions()), runtime)))
 
     def _decoded(self, images: Any, count: int) -> Any:
         """Return what ``preprocess`` returned for a number of samples as tensors, one item or row for each."""

@@ -357,3 +357,9 @@ def test_a_consumer_on_the_per_thread_default_stream(gpu: FakeGpu) -> None:
         epoch(gpu, load(Source(16), small))
     records = [op for op in gpu.order.of("record") if op.stream == (0, 2)]
     assert records == []
+
+
+def test_arrays_of_a_source_are_uploaded(gpu: FakeGpu) -> None:
+    images = [np.random.default_rng(k).integers(0, 256, (20 + k, 30, 3), np.uint8) for k in range(14)]
+    loader = load([(image, k) for k, image in enumerate(images)], PREPROCESS["small"], decoders=2, epochs=2)
+    assert epoch(gpu, loader, 1) == 8

@@ -156,7 +156,7 @@ OPENED = Image.open(io.BytesIO(FILES[0]))
     (ROW, {"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
     ({"pic": OPENED, "label": 1}, {"image": "pic"},
      r"decoded image \(JpegImageFile\).*cast_column\('pic', datasets\.Image\(decode=False"),
-    ((np.zeros((4, 5, 3), np.uint8), 1), {}, r"decoded image \(ndarray\).*loader=lambda path: path"),
+    ((OPENED, 1), {}, r"decoded image \(JpegImageFile\).*loader=lambda path: path"),
 ])  # fmt: skip
 def test_items_that_are_refused(item: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
