@@ -1,9 +1,17 @@
-"""Image processors of transformers, made from their classes' defaults, without a hub, and gpuimg's counterparts."""
+"""Image processors of transformers, made from their classes' defaults, without a hub, and gpuimg's counterparts.
+
+    GPUIMG_NUM_THREADS=1 python -m bench.processors [--rounds 5] [--count 8] [--families CLIP,Detr]
+
+measures all families with ``backend="gpuimg"`` and with transformers' default: milliseconds an image by the CPU time of
+one thread, from the bytes of JPEGs of about 500x375, in turn. transformers gets ``Image.open(...).convert("RGB")``. The
+outputs are compared before.
+"""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +21,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 import gpuimg as gi
-from bench.photos import encoded
+from bench import common
+from bench.photos import encoded, load_set, summary_of_set
 from bench.torchvision_import import define_operators
 
 Outputs = dict[str, NDArray[Any]]
@@ -135,6 +144,7 @@ FAMILIES = """
 """.split()  # noqa: SIM905 - names without quotes are easier to read
 _OPTIONS: dict[str, dict[str, Any]] = {"ImageGPT": {"clusters": [[-1.0] * 3, [0.0] * 3, [1.0] * 3]}}
 _TWO = ("EfficientLoFTR", "LightGlue", "SuperGlue")  # take pairs of images
+_SAMPLES = ("Idefics2", "Idefics3", "SmolVLM")  # take a list of the images of each sample
 
 
 def families(name: str, settings: dict[str, Any] | None = None) -> tuple[Any, Any]:
@@ -148,14 +158,19 @@ def families(name: str, settings: dict[str, Any] | None = None) -> tuple[Any, An
         return load(folder, backend="gpuimg"), load(folder)
 
 
-def called(name: str, processor: Any, image: Any, upright: Any) -> list[Any]:
-    """Return the arrays of a processor's outputs for one image; ``upright`` is it as Pillow's, for other arguments."""
+def called(name: str, processor: Any, images: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Any]:
+    """Return the arrays of a processor's outputs for images; ``sizes`` are their widths and heights."""
     options: dict[str, Any] = {"apply_ocr": False} if name.startswith("LayoutLM") else {}
+    given: Any = list(images)
     if name == "VitPose":
-        options = {"boxes": [[[0.0, 0.0, 9.0, 9.0]]]}
+        options = {"boxes": [[[0.0, 0.0, 9.0, 9.0]]] * len(images)}
     if name == "VitMatte":
-        options = {"trimaps": [Image.new("L", upright.size, 9)]}
-    found = processor([image] * (1 + (name in _TWO)), return_tensors="pt", **options)
+        options = {"trimaps": [Image.new("L", size, 9) for size in sizes]}
+    if name in _TWO:
+        given = [[image] * 2 for image in images] if len(images) > 1 else given * 2
+    if name in _SAMPLES and len(images) > 1:
+        given = [[image] for image in images]
+    found = processor(given, return_tensors="pt", **options)
     return list(_leaves([found[key] for key in sorted(found)] if hasattr(found, "keys") else found))
 
 
@@ -204,3 +219,57 @@ def upright(data: bytes, to_rgb: bool) -> Image.Image:
     if to_rgb and image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     return ImageOps.exif_transpose(image)
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+
+def _compared(name: str, files: Sequence[bytes], rounds: int) -> dict[str, Any]:
+    """Return a family's milliseconds an image with gpuimg's backend and the default one."""
+    backends = dict(zip(("gpuimg", "transformers"), families(name), strict=True))
+    sizes = [Image.open(io.BytesIO(data)).size for data in files]
+
+    def run(backend: str) -> list[Any]:
+        images = files if backend == "gpuimg" else [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
+        return called(name, backends[backend], images, sizes)
+
+    pairs = list(zip(run("gpuimg"), run("transformers"), strict=True))
+    different = sum(int(np.count_nonzero(np.asarray(one) != np.asarray(other))) for one, other in pairs)
+    _, worked = common.interleaved({backend: partial(run, backend) for backend in backends}, rounds)
+    ratio, spread = common.ratio(worked["transformers"], worked["gpuimg"])
+    return {
+        **{backend: round(1000 * float(np.median(seconds)) / len(files), 2) for backend, seconds in worked.items()},
+        "ratio": ratio, "range": spread, "values_that_differ": different,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = common.arguments(__doc__, "processors.json")
+    parser.add_argument("--count", type=int, default=8, help="photos of a call")
+    parser.add_argument("--families", default=",".join(FAMILIES), help="names, separated by commas")
+    options = parser.parse_args()
+    if missing():
+        raise SystemExit(f"{missing()} is not installed")
+    import torch
+
+    from gpuimg.integrations.transformers import register
+
+    register()
+    torch.set_num_threads(1)
+    photos = load_set("S", 8 * options.count)
+    sizes = [Image.open(io.BytesIO(data)).size for data in photos]
+    alike = [data for data, size in zip(photos, sizes, strict=True) if size == max(sizes, key=sizes.count)]
+    about = common.environment({"S": summary_of_set("S", photos[: options.count])}, options.rounds, options.count)
+    about["versions"] |= {name: version(name) for name in ("transformers", "torch", "torchvision")}
+    found: dict[str, Any] = {}
+    for name in options.families.split(","):
+        try:
+            found[name] = _compared(name, photos[: options.count], options.rounds)
+        except ValueError:  # images of one size only
+            found[name] = _compared(name, alike[: options.count], options.rounds)
+        print(name, found[name], flush=True)
+    common.write({**about, "families": found}, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,17 @@ BACKEND = "gpuimg"
 # second differ for gray images.
 _OTHERS = ("VivitImageProcessor", "Inkling2ImageProcessor")
 
+# Their own steps in torch take less time than gpuimg's records of them: they resize floating-point values, or one image
+# after another. gpuimg decodes for them. Measured by ``python -m bench.processors``.
+_BY_TORCH = frozenset(
+    """
+    DINOv3ViT DepthPro EfficientLoFTR EfficientNet Glm5Next ImageGPT Inkling Kosmos2_5 LightGlue Llama4 MiniCPMOcr
+    MiniCPMV4_6 Molmo2 NemotronH_Omni_Reasoning_V3 NeoMME Nougat Owlv2 PPDocLayoutV2 PPDocLayoutV3 PPDocLayoutV4
+    PPFormulaNet PPOCRV5ServerRec PPOCRV6SmallRec PerceptionLM Phi4Multimodal Pix2Struct RfDetr SLANeXt SuperGlue
+    UVDoc
+    """.split()  # noqa: SIM905 - names without quotes are easier to read
+)
+
 _EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
 _FILTERS: dict[int, Interpolation] = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
 
@@ -112,6 +123,9 @@ def _extended(base: Any) -> type:
         to_rgb = bool(kwargs.get("do_convert_rgb", self.do_convert_rgb))
         listed, counts = _listed(images)
         needs_rgb = bool(kwargs.get("do_normalize", self.do_normalize)) and np.size(self.image_mean) == 3
+        by_torch = base.__name__.removesuffix("ImageProcessor") in _BY_TORCH
+        if by_torch and not any(map(_is_file, listed)):
+            return base.preprocess(self, images, *args, **kwargs)
         opened, others = _opened(listed, self, to_rgb, needs_rgb)
         wanted: Any = kwargs.get("return_tensors")
         if opened is None:
@@ -120,10 +134,11 @@ def _extended(base: Any) -> type:
             outputs = recipe(opened, self, counts) if _is_usual(self) else None
             if outputs is not None:
                 return _feature(outputs, wanted)
-        ours = deferred.Images(opened)
-        tensors = iter(ours.tensors())
+        ours = None if by_torch else deferred.Images(opened)
+        tensors = iter(_decoded(opened) if ours is None else ours.tensors())
         given = iter([others[i] if i in others else next(tensors) for i in range(len(listed))])
-        return deferred.resolved(ours, base.preprocess(self, _replaced(images, given), *args, **kwargs))
+        outputs = base.preprocess(self, _replaced(images, given), *args, **kwargs)
+        return outputs if ours is None else deferred.resolved(ours, outputs)
 
     def pad_to_square(self: Any, images: Any, background_color: Any = 0) -> Any:
         if isinstance(images, deferred.Deferred) and images.is_bytes:
@@ -205,6 +220,11 @@ def _opened(listed: list[Any], processor: Any, to_rgb: bool, needs_rgb: bool) ->
     if all(map(_is_file, ours)):
         return open_batch(ours, **how) if ours else None, others
     return as_batch([open_batch([image], **how)[0] if _is_file(image) else image for image in ours]), others
+
+
+def _decoded(images: Batch) -> list[Any]:
+    """Return the pixels as tensors (3, H, W) in the memory of (H, W, 3), as torchvision makes them of Pillow images."""
+    return [as_tensor(one).permute(2, 0, 1) for one in images.compute("uint8")]
 
 
 def _opened_one(image: Any, processor: Any, to_rgb: bool, needs_rgb: bool) -> tuple[Any, bool]:

@@ -113,14 +113,14 @@ def test_awkward_images_give_the_same_values_or_an_error(name: str) -> None:
     for given, reference in cases:
         picture = reference if isinstance(reference, Image.Image) else Image.new("RGB", (9, 9))
         try:
-            want = bench.called(name, theirs, reference, picture)
+            want = bench.called(name, theirs, [reference], [picture.size])
         except REFUSALS:
             with pytest.raises(REFUSALS):
-                bench.called(name, ours, given, picture)
+                bench.called(name, ours, [given], [picture.size])
             continue
         if picture.mode not in ("RGB", "RGBA") and not theirs.do_convert_rgb:
             continue  # some take gray images by accident, as their means have three channels
-        for one, other in zip(bench.called(name, ours, given, picture), want, strict=True):
+        for one, other in zip(bench.called(name, ours, [given], [picture.size]), want, strict=True):
             np.testing.assert_array_equal(one, other, strict=True)
         compared += 1
     assert compared > 1
