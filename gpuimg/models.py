@@ -30,7 +30,7 @@ from ._batch.batch import Batch, Images, as_batch, recording_of, run_into
 from ._batch.clips import as_clips
 from ._batch.recording import Recording
 from ._checks import arguments
-from ._checks.docstrings import documented
+from ._checks.recipe import of_recipes
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
 from ._ops.pixels import CLIP_STD as CLIP_STD
@@ -49,7 +49,7 @@ _ToBatch: TypeAlias = Callable[..., Batch]
 #: ``(images, rng=None) -> dict of arrays``
 _ToArrays: TypeAlias = Callable[..., dict[str, Array]]
 
-_documented = documented(
+_documented = of_recipes(
     "size : int\n    Height and width of the results in pixels.",
     "mean, std : (3,) float",
     'exact : {"torch", "pillow", "pillow12"}, optional',

@@ -21,7 +21,7 @@ import numpy as np
 from ._batch.batch import Batch, Images, recording_of
 from ._batch.recording import Recording
 from ._checks import arguments
-from ._checks.docstrings import documented
+from ._checks.recipe import of_recipes
 from ._checks.types import Exact, Range
 from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
@@ -37,7 +37,7 @@ from ._random.timm_train import Timm, crop_of, erased_of, jitter_of, timm_traini
 
 _DINOV3_SCALES = np.array([(0.32, 0.05), (1.0, 0.32)])  # lowest and highest, of global and of local views
 
-_documented = documented(
+_documented = of_recipes(
     "size : int\n    Height and width of the results in pixels.",
     "scale : (low, high)\n    Range of the crop's area as a fraction of the image's, 0 to 1.",
     "local_size : int\n    Height and width of the local views in pixels.",

@@ -48,17 +48,17 @@ def of_resized(record: _Record[_Options]) -> OfImages[_Options]:
 def _public(record: _Record[_Options]) -> Any:
     @wraps(record)
     def called(images: Images, *args: _Options.args, **kwargs: _Options.kwargs) -> Batch:
-        return Batch(record(recording_of(images), *args, **kwargs))
+        return Batch(public.record(recording_of(images), *args, **kwargs))
 
-    function: Any = called
+    public: Any = called
     signature = inspect.signature(record)
     first, *others = signature.parameters.values()
     first = first.replace(name="images", annotation="Images", kind=first.POSITIONAL_OR_KEYWORD)
-    function.record = record
-    function.__signature__ = signature.replace(parameters=[first, *others], return_annotation="Batch")
-    function.__annotations__ = {one.name: one.annotation for one in (first, *others)} | {"return": "Batch"}
+    public.record = record
+    public.__signature__ = signature.replace(parameters=[first, *others], return_annotation="Batch")
+    public.__annotations__ = {one.name: one.annotation for one in (first, *others)} | {"return": "Batch"}
     inspect.unwrap(record).__globals__.update(Batch=Batch, Images=Images)  # for typing.get_type_hints
-    return function
+    return public
 
 
 def _of_no_images(record: Any, recording: Recording, result: Recording, args: Any, kwargs: dict[str, Any]) -> Recording:

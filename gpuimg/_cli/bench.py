@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._batch.batch import Batch, as_batch
 from .._batch.opening import open_batch
 from .._checks.text import counted
 from .._io.native_read import ChunkReader
@@ -19,7 +20,7 @@ from .._loading.loader import Loader
 from .._loading.samples import Columns, read_samples
 from .._runtimes.devices import runtime_for
 from .._threads.threads import threads
-from . import contenders, info, preview
+from . import contenders, info, operations, preview
 from .options import UserError, add_device, add_json
 from .source import add_source, open_source
 
@@ -50,6 +51,10 @@ def add_options(command: ArgumentParser) -> None:
     )
     add_source(command)
     preview.add_preprocessing(command)
+    command.add_argument(
+        "--operations", action="store_true",
+        help="measure without each operation in turn, instead of other libraries: what each costs",
+    )  # fmt: skip
     command.add_argument("--batch-size", type=int, default=64, metavar="N", help="(default: %(default)s)")
     command.add_argument(
         "--seconds", type=float, default=60.0, metavar="S", help="total duration, approximately (default: 60)"
@@ -84,7 +89,10 @@ def _measured(options: Namespace) -> dict[str, Any]:
     cores = threads()
     contestants: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
     left_out = {}
-    if name == preview.PRESET and not options.function:
+    costs = operations.can_be_left_out(preprocess, _first(source, device)) if options.operations else {}
+    for one in (one for one, possible in costs.items() if possible):
+        contestants[one] = partial(_without, one, loader)
+    if name == preview.PRESET and not options.function and not options.operations:
         files = contenders.Files(source)
         contestants["Pillow"] = partial(contenders.pillow, files, batch_size, cores)
         left_out = {"torchvision": contenders.torchvision_problem()}
@@ -94,13 +102,14 @@ def _measured(options: Namespace) -> dict[str, Any]:
         info.announce_warming()
     images_per_second(loader, 0.05 * options.seconds)
     rates = _compare(contestants, 0.95 * options.seconds)
+    without = {one: rates.pop(one) if possible else None for one, possible in costs.items()}
     stats = loader.stats()
     images = _images(source, device)
     mean = rates["gpuimg"] * images["mean_bytes"] / 1e6
     return {
         "samples": len(source), "images": images, "device": device, "threads": cores, "preprocess": name,
         "batch_size": batch_size, "images_per_second": rates, "left_out": {k: v for k, v in left_out.items() if v},
-        "megabytes_per_second": mean, "limit": stats["limit"], "stats": stats,
+        "without": without, "megabytes_per_second": mean, "limit": stats["limit"], "stats": stats,
     }  # fmt: skip
 
 
@@ -124,6 +133,18 @@ def _gpuimg(loader: Loader) -> Iterator[int]:
             yield len(batch.indices)
     finally:
         loader.close()
+
+
+def _without(operation: str, loader: Loader) -> Iterator[int]:
+    with operations.left_out(operation):
+        yield from _gpuimg(loader)
+
+
+def _first(source: Any, device: str) -> Batch:
+    """Return some good images."""
+    loader = load(source, batch_size=4, device=device, on_error="skip", label=None, shard=(0, 1))
+    with closing(loader):
+        return as_batch(next(loader).images)
 
 
 def _compare(contestants: dict[str, Callable[[], Iterator[int]]], seconds: float) -> dict[str, float]:
@@ -174,6 +195,12 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"measured     {report['preprocess']}, batches of {report['batch_size']}, {report['device']} ({where})"
     for name, rate in rates.items():
         yield f"{name:13}{rate:,.0f} images/s{_comparison(name, report)}"
+    for name, rate in report["without"].items():
+        if rate is None:
+            yield f"operation    {name} stays, because it sets the sizes of the results"
+        else:
+            share = max(1 - rates["gpuimg"] / rate, 0)
+            yield f"operation    {name} takes {share:.0%} of the time: {rate:,.0f} images/s without it"
     for name, reason in report["left_out"].items():
         yield f"{name:13}left out: {reason}"
     yield f"limit        {_ADVICE[report['limit']]}"

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import gpuimg
-from gpuimg._cli import bench, contenders
+from gpuimg._cli import bench, contenders, operations
 from gpuimg.kernels import native
 
 from ..libraries import needs
@@ -85,6 +85,37 @@ def test_other_chains_are_not_compared(
     monkeypatch.setattr(gpuimg.presets, "_imagenet_train", lambda images, rng: chain(images, rng))
     assert run_command("bench", PHOTOS, "--seconds", 1, "--json", *what) == 0
     assert list(json.loads(capsys.readouterr().out)["images_per_second"]) == ["gpuimg"]
+
+
+def crop_and_color(x: Any, rng: Any) -> Any:
+    x = gpuimg.random_resized_crop(x, 16, rng=rng)
+    x = gpuimg.random_horizontal_flip(x, rng=rng)
+    return gpuimg.adjust_brightness(gpuimg.adjust_brightness(x, 2.0), 0.25)
+
+
+def test_operations_that_can_be_left_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a user's function, and of a preset; those that others call are not among them."""
+    monkeypatch.setattr(gpuimg.presets, "_mine", crop_and_color, raising=False)
+    for options, last in ((("--function", "gpuimg.presets:_mine"), "adjust_brightness"), ((), "normalize")):
+        assert run_command("bench", PHOTOS, "--operations", "--seconds", 1, "--json", *options) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert list(report["images_per_second"]) == ["gpuimg"]
+        without = report["without"]
+        assert list(without) == ["random_resized_crop", "random_horizontal_flip", last]
+        assert without.pop("random_resized_crop") is None
+        assert min(without.values()) > 0
+    x = np.full((1, 20, 20, 3), 100, np.uint8)
+    with operations.left_out("adjust_brightness"):
+        assert np.max(np.asarray(crop_and_color(x, 0))) == 100
+    assert np.max(np.asarray(crop_and_color(x, 0))) == 50
+
+
+@pytest.mark.slow
+def test_operations_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("bench", PHOTOS, "--operations", "--seconds", 1) == 0
+    lines = capsys.readouterr().out
+    assert "operation    random_resized_crop stays, because it sets the sizes of the results" in lines
+    assert re.search(r"operation    normalize takes \d+% of the time: [\d,]+ images/s without it", lines)
 
 
 def one_color(color: tuple[int, int, int]) -> bytes:

@@ -1,6 +1,8 @@
 """Presets on real photos, and the random functions that only they use."""
 
+import copy
 import pickle
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -158,3 +160,18 @@ def test_color_jitter_by_its_probability() -> None:
     same = np.all(some == image, (1, 2, 3))
     assert same.mean() == pytest.approx(0.5, abs=0.1)
     np.testing.assert_array_equal(some[~same], always[~same])  # the draws do not depend on the probability
+
+
+@pytest.mark.parametrize("call", [
+    "gpuimg.presets.imagenet_train(64, exact='torch')", "gpuimg.presets.dino_train(local_views=2)",
+    "gpuimg.presets.ssd_train()", "gpuimg.presets.timm_train({'input_size': (3, 32, 32)}, re_prob=0.25)",
+    "gpuimg.models.siglip(384)", "gpuimg.models.internvl()",
+])  # fmt: skip
+def test_functions_are_shown_as_the_call_that_returned_them(call: str) -> None:
+    """In other processes, too; a wrong call names it."""
+    made = eval(call, {"gpuimg": gi})
+    assert [repr(one) for one in (made, pickle.loads(pickle.dumps(made)), copy.deepcopy(made))] == [call] * 3
+    with pytest.raises(TypeError, match=rf"^{re.escape(call)} is a function of images and rng: missing .* 'images'"):
+        made()
+    with pytest.raises(TypeError, match="^images must be a Batch"):  # of the function itself
+        made(3, 0)
