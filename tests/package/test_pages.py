@@ -74,13 +74,21 @@ for k, path in enumerate(sorted(Path("photos").glob("*.jpg"))):
     mask.save(f"masks/{name}.png")
 Path("labels.csv").write_text("\\n".join(rows))
 Path("pairs.csv").write_text("\\n".join(pairs))
+import shutil, pydicom
+shutil.make_archive("train", "zip", ".", "train")
+scan = pydicom.Dataset()
+scan.file_meta = pydicom.dataset.FileMetaDataset()
+scan.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+scan.set_pixel_data(np.arange(80 * 90, dtype=np.uint16).reshape(80, 90) % 4096, "MONOCHROME2", 12)
+scan.SOPClassUID, scan.SOPInstanceUID = pydicom.uid.SecondaryCaptureImageStorage, pydicom.uid.generate_uid()
+scan.save_as("scan.dcm", enforce_file_format=True)
 """,
     "training-loops": "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=2'\n",
     "video": "import gpuimg\npaths = ['a.mp4'] * 3\n",
 }
 #: Libraries that a page needs besides torch.
 NEEDS = dict.fromkeys(("video", "vlm"), ("av",)) | {
-    "data-formats": ("datasets",), "many-machines": ("grain",), "recipes": ("av", "datasets", "numba", "pandas"),
+    "data-formats": ("datasets",), "many-machines": ("grain",), "recipes": ("av", "datasets", "fsspec", "ml_dtypes", "numba", "pandas", "pydicom"),
     "training-loops": ("jax", "lightning", "accelerate"),
 }  # fmt: skip
 
