@@ -22,6 +22,7 @@ from ._batch.replay import *
 from ._checks.elsewhere import not_here as _not_here
 from ._checks.elsewhere import public_names as _public_names
 from ._decoding.recoded import *
+from ._io.example_photos import *
 from ._loading.batches import *
 from ._loading.clips import *
 from ._loading.image_sizes import *

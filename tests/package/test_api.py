@@ -43,7 +43,7 @@ SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "Reference
 def test_every_folder_is_installed() -> None:
     folders = [module.name for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.") if module.ispkg]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert {*project["tool"]["setuptools"]["packages"]} == {"gpuimg", "gpuimg._cli.photos", *folders}
+    assert {*project["tool"]["setuptools"]["packages"]} == {"gpuimg", "gpuimg._io.photos", *folders}
 
 
 def sections(docstring: str) -> dict[str, str]:

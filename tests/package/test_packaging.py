@@ -29,7 +29,7 @@ def test_wheel_holds_the_package_once(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     wanted = [f"gpuimg/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "kernels").rglob("*.py")]
-    own = [*(ROOT / "gpuimg").rglob("*.py"), *(ROOT / "gpuimg/_cli/photos").iterdir()]
+    own = [*(ROOT / "gpuimg").rglob("*.py"), *(ROOT / "gpuimg/_io/photos").iterdir()]
     wanted += [path.relative_to(ROOT).as_posix() for path in own if path.parts[len(ROOT.parts) + 1] != "kernels"]
     wanted += ["_gpuimg_cli.py", "gpuimg/py.typed", "gpuimg/kernels/jpeg/books.xz"]
     assert sorted(name for name in names if ".dist-info/" not in name) == sorted(wanted)
