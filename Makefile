@@ -118,6 +118,7 @@ lint: $(VENV)/.test-ready
 docs: $(DOCS_VENV)/.ready
 	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/examples
 	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+	$(DOCS_VENV)/bin/python docs/searches.py docs/_build/html
 
 # Compiles once, rather than in each process of the tests.
 warm: $(VENV)/.test-ready

@@ -46,6 +46,7 @@ PARTS = {
     "tiles": "bench.tiles",
     "areas": "bench.areas",
     "vlm": "bench.models",
+    "processors": "bench.processors",
     "draft": "bench.less_decoding draft",
     "prepare": "bench.less_decoding prepare",
     "recode": "bench.less_decoding recode",
@@ -54,7 +55,7 @@ PARTS = {
     "video": "bench.video",
     "compiling": "bench.compiling",
 }
-_ONE_THREAD = {"progressive", "png", "vlm", "load", "exact", "tiles", "areas"}
+_ONE_THREAD = {"progressive", "png", "vlm", "processors", "load", "exact", "tiles", "areas"}
 
 
 def compiled() -> dict[str, str]:

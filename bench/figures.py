@@ -12,6 +12,7 @@ so that no mark has a figure that no result has.
 
 import json
 import re
+import statistics
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -203,6 +204,28 @@ def vlm() -> str:
         ratios = f"{fast}; {found['of_torchvision']:.1f}", f"{pil}; {found['of_pil']:.1f}"
         rows.append([f"`{name}`", f"**{ours}**", *ratios, str(found["values_that_differ"])])
     return _table(["model", "gpuimg", 'transformers, "torchvision"', '"pil"', "values that differ"], rows)
+
+
+def processors() -> str:
+    """Return a table of the ratios of transformers' families, by how gpuimg runs them."""
+    from gpuimg.integrations.transformers import BY_TORCH, RECIPES
+
+    kinds: dict[str, list[float]] = {"in one pass": [], "recorded": [], "in torch": []}
+    for name, found in result("processors")["families"].items():
+        in_one_pass = f"{name}ImageProcessor" in RECIPES
+        kinds["in one pass" if in_one_pass else "in torch" if name in BY_TORCH else "recorded"].append(found["ratio"])
+    rows = (
+        [kind, str(len(ratios)), *(f"{one:.2f}" for one in (min(ratios), statistics.median(ratios), max(ratios)))]
+        for kind, ratios in kinds.items()
+    )
+    return _table(["steps", "families", "lowest", "median", "highest"], rows)
+
+
+def by_torch() -> str:
+    """Return the names of the families whose steps run in torch."""
+    from gpuimg.integrations.transformers import BY_TORCH
+
+    return ", ".join(sorted(BY_TORCH))
 
 
 def functions() -> str:
@@ -492,8 +515,8 @@ def compiling() -> str:
     """Return the sentence about how long compiling takes, wherever a page needs it."""
     took = {name: f"{seconds:.0f} s" for name, seconds in result("compiling")["seconds"].items()}
     return (
-        f"`pip install .` compiles gpuimg's inner loops: {took['install']} in all, on 2 cores. In an editable install "
-        f"and on an older processor Numba compiles them when they are first used: {took['demo_by_numba']} for the demo"
+        f"takes {took['install']} on 2 cores, because it compiles gpuimg's inner loops. In an editable install and on "
+        f"an older processor Numba compiles them when they are first used: {took['demo_by_numba']} for the demo"
     )
 
 
@@ -507,7 +530,8 @@ def _rates_bars() -> str:
     kept = [key for key in names if entries.get(key) and key != "gpuimg-calls"]
     kept.sort(key=lambda key: -entries[key]["images_per_second"])
     rows = {names[key].partition(" (")[0]: entries[key]["images_per_second"] for key in kept}
-    return _bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {machine('peers-S', load=False)}")
+    where = re.sub(r"\(R\)|\(TM\)| Processor", "", machine("peers-S", load=False))  # as wide as the bars
+    return _bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {where}")
 
 
 def plot(name: str) -> str:

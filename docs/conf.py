@@ -9,7 +9,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from pictures import Pictures, PicturesOf, name_thumbnails  # noqa: E402  (in this folder)
+from pages import complete, link_names, shown  # noqa: E402  (in this folder)
+from pictures import Pictures, PicturesOf, name_thumbnails  # noqa: E402
 
 import gpuimg  # noqa: E402
 
@@ -61,7 +62,9 @@ def _signature(app: Any, what: str, name: str, value: Any, options: Any, signatu
         _, *parameters = inspect.signature(value.__init__).parameters.values()
         bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
         return str(inspect.Signature(bare)), None
-    return ("", None) if name in WITHOUT_SIGNATURE or name.rpartition(".")[0] == "gpuimg.typing" else None
+    if name in WITHOUT_SIGNATURE or name.rpartition(".")[0] == "gpuimg.typing":
+        return "", None
+    return (shown(signature), None) if signature else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -126,10 +129,12 @@ html_theme = "pydata_sphinx_theme"
 html_title = "gpuimg"
 html_static_path = ["_static"]
 html_css_files = ["gpuimg.css"]
+html_search_scorer = str(HERE / "scorer.js")
+html_extra_path = ["llms.txt"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "install", "changelog", "project")}  # not even a title
 html_theme_options = {
     "logo": {"text": "gpuimg"},
     "navbar_end": ["theme-switcher"],
@@ -149,4 +154,6 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-signature", _signature)
     app.connect("source-read", _complete)
     app.connect("doctree-read", name_thumbnails)
+    app.connect("doctree-read", link_names)
+    app.connect("autodoc-process-docstring", complete, priority=900)  # after numpydoc
     app.add_directive("pictures-of", PicturesOf)

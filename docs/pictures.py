@@ -4,11 +4,13 @@ The sheet of a block that calls a function is also shown on the function's page 
 """
 
 import ast
+import re
 from collections import Counter
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from docutils import nodes
 from PIL import Image, ImageOps
 from sphinx.util.docutils import SphinxDirective
@@ -57,17 +59,25 @@ class Pictures:
         _montage(sheet.tiles).save(thumbnail, quality=_QUALITY)
         subject = _title(example).lower()
         written = _written(sheet, [name.relative_to(folder).as_posix() for name in names], subject)
-        self._show_on_pages(block[1], written, example, folder)
+        self._show_on_pages(block, written, example, folder, block_vars["example_globals"])
         return written
 
-    def _show_on_pages(self, code: str, sheet: str, example: Path, folder: Path) -> None:
+    def _show_on_pages(self, block: Any, sheet: str, example: Path, folder: Path, known: dict[str, Any]) -> None:
         """Write the sheet for the pages of the functions that the block calls, unless they have a better one."""
         (folder / _SHEETS).mkdir(exist_ok=True)
-        for name, rank in _calls(code).items():
+        code = block[1]
+        alone = _alone("\n".join(example.read_text().splitlines()[: block[2] - 1]), code.strip())
+        for name, (rank, given) in _calls(code).items():
             if rank < self._ranks.get(name, 3):
                 self._ranks[name] = rank
-                lines = ["", ".. rubric:: Pictures", "", ".. code-block:: python", ""]
-                lines += [f"   {line}" for line in code.strip().splitlines()]
+                lines = ["", ".. code-block:: python", "", *(f"   {line}" for line in alone.splitlines())]
+                originals = _originals(given, known)
+                if originals:
+                    names = [f"gallery/images/originals/{name}_{k}.jpg" for k in range(len(originals.tiles))]
+                    for path, tile in zip(names, originals.tiles, strict=True):
+                        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                        Image.fromarray(tile.picture).save(folder / path, quality=_QUALITY, subsampling=0)
+                    lines += ["", "Before:", _written(originals, names, "the original", "originals"), "After:"]
                 lines += [sheet, f"From the gallery: :doc:`/gallery/{example.stem}`.", ""]
                 (folder / _SHEETS / f"{name}.sheet").write_text("\n".join(lines))
 
@@ -98,23 +108,66 @@ def _title(example: Path) -> str:
     return example.read_text().splitlines()[1]
 
 
-def _calls(code: str) -> dict[str, int]:
-    """Return the functions of gpuimg that a block of code calls, with 0 for the one whose value it shows.
+def _calls(code: str) -> dict[str, tuple[int, str]]:
+    """Return the functions of gpuimg that a block of code calls, with a rank and the expression of their images.
 
-    Others have 1 if the value shown is computed from theirs in the same line, else 2.
+    The rank is 0 for the one whose value the block shows, 1 if that is computed from theirs in the same line, else 2.
     """
     *_, last = ast.parse(code).body
-    ranks: dict[str, int] = {}
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Call):
-            ranks[ast.unparse(node.func)] = 2
-    for node in ast.walk(last):
-        if isinstance(node, ast.Call):
-            ranks[ast.unparse(node.func)] = 1
+    found: dict[str, tuple[int, str]] = {}
+
+    def note(call: ast.Call, rank: int) -> None:
+        made = isinstance(call.func, ast.Call)  # a preset is called twice: for the function, and with a batch
+        name = ast.unparse(call.func.func if isinstance(call.func, ast.Call) else call.func)
+        if made or name not in found or found[name][0] >= rank:
+            found[name] = rank, ast.unparse(call.args[0]) if call.args else ""
+
+    for rank, part in ((2, ast.parse(code)), (1, last)):
+        for node in reversed(list(ast.walk(part))):  # the outer call of a preset last
+            if isinstance(node, ast.Call):
+                note(node, rank)
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
-        outer = last.value.func  # a preset is called twice: for the function, and with a batch
-        ranks[ast.unparse(outer.func if isinstance(outer, ast.Call) else outer)] = 0
-    return {name: rank for name, rank in ranks.items() if name.startswith("gpuimg.")}
+        note(last.value, 0)
+    return {name: one for name, one in found.items() if name.startswith("gpuimg.")}
+
+
+def _alone(before: str, code: str) -> str:
+    """Return code with the statements before it that define its names: a program."""
+    needed = _names_in(ast.parse(code))
+    kept: list[str] = []
+    for statement in reversed(ast.parse(before).body):
+        defined = _names_in(statement, ast.Store)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            defined = {(one.asname or one.name).partition(".")[0] for one in statement.names}
+        elif isinstance(statement, ast.FunctionDef):
+            defined = {statement.name}
+        if defined & needed or isinstance(statement, (ast.With, ast.For)):  # the latter write a file
+            needed = needed - defined | _names_in(statement)
+            start = min([one.lineno for one in getattr(statement, "decorator_list", [])] or [statement.lineno])
+            lines = before.splitlines()[start - 1 : statement.end_lineno]
+            kept += [*["", ""] * isinstance(statement, ast.FunctionDef), "\n".join(lines)]
+    imports = [one for one in kept if one.startswith(("import ", "from "))]
+    others = [one for one in reversed(kept) if one not in imports]
+    program = "\n".join([*sorted(imports, key=lambda one: "gpuimg" in one), "", *others, code])
+    return re.sub(r"\n{4,}", "\n\n\n", program)
+
+
+def _names_in(tree: ast.AST, kind: type[ast.expr_context] = ast.Load) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, kind)}
+
+
+def _originals(expression: str, known: dict[str, Any]) -> ContactSheet | None:
+    """Return the images that a function was given as a sheet, one if all are equal; None if they are no images."""
+    try:
+        given = eval(expression, dict(known))  # as the example did
+    except Exception:
+        return None
+    if not isinstance(given, gpuimg.Batch) or not len(given) or given.frames is not None:
+        return None
+    pixels = given.compute("uint8")
+    equal = all(np.array_equal(pixels[0], image) for image in pixels)
+    sheet = contact_sheet(pixels.take(range(1 if equal else len(pixels))), 4, _SIDE)
+    return ContactSheet([Tile(tile.picture, []) for tile in sheet.tiles], [], 0)
 
 
 def _montage(tiles: list[Tile]) -> Image.Image:
@@ -128,9 +181,9 @@ def _montage(tiles: list[Tile]) -> Image.Image:
     return sheet
 
 
-def _written(sheet: ContactSheet, names: list[str], subject: str) -> str:
+def _written(sheet: ContactSheet, names: list[str], subject: str, kind: str = "") -> str:
     """Return the sheet as figures in rows, as many in each as fit the page."""
-    lines = ["", ".. container:: contact-sheet", ""]
+    lines = ["", f".. container:: contact-sheet {kind}".rstrip(), ""]
     for name, tile, number in zip(names, sheet.tiles, count(1)):
         width = tile.picture.shape[1]
         alt = "; ".join([f"{subject}, picture {number} of {len(names)}", *(sheet.same + tile.lines)[:4]])

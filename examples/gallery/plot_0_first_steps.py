@@ -2,17 +2,15 @@
 First steps
 ===========
 
-From files to training batches on one page. A link at the end downloads it as a notebook.
+From files to training batches. A link at the end downloads the page as a notebook.
 """
 
 # sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_0_first_steps_3.jpg"
-from pathlib import Path
-
 import numpy as np
 
 import gpuimg
 
-photos = sorted(Path("../photos").glob("*.jpg"))  # those of gpuimg's repository; take some of yours
+photos = gpuimg.example_photos() * 3  # paths of four photos, each three times
 
 # %%
 # A batch
@@ -31,16 +29,16 @@ x
 # %%
 # Record, then compute
 # --------------------
-# Functions only record. Each parameter is one number, or one for each image: here an angle for each of the twelve
-# photos.
+# Functions only record. Each parameter is one number, or one for each image.
 
 y = gpuimg.resize(x, (160, 160))
-y = gpuimg.rotate(y, np.linspace(-40, 40, len(photos)), "bilinear")
-y = gpuimg.adjust_saturation(y, np.linspace(0, 2, len(photos)))
+y = gpuimg.rotate(y, np.linspace(-40, 40, 12), "bilinear")
+y = gpuimg.adjust_saturation(y, np.linspace(0, 2, 12))
 y
 
 # %%
-# ``array`` decodes and runs all operations in one pass. Results are uint8, float16, bfloat16 or float32, NHWC or NCHW.
+# ``array`` decodes and runs all operations in one pass. Results are uint8, float16,
+# bfloat16 or float32, NHWC or NCHW.
 
 pixels = y.array(dtype="float16", layout="NCHW")
 print(type(pixels).__name__, pixels.shape, pixels.dtype)
@@ -48,8 +46,8 @@ print(type(pixels).__name__, pixels.shape, pixels.dtype)
 # %%
 # Random functions
 # ----------------
-# They draw for each image from a ``gpuimg.Rng``. The draws depend only on the seed, the epoch and the sample's index in
-# the data set.
+# They draw for each image from a ``gpuimg.Rng``. The draws depend only on the seed, the
+# epoch and the sample's index in the data set.
 
 
 def augment(x, rng):
@@ -59,26 +57,34 @@ def augment(x, rng):
     return gpuimg.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng)
 
 
-augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(len(photos))))
+augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(12)))
 
 # %%
 # The next epoch draws other values.
 
-augment(x, gpuimg.Rng(seed=0, epoch=1, indices=range(len(photos))))
+y = augment(x, gpuimg.Rng(seed=0, epoch=1, indices=range(12)))
+y
 
 # %%
-# The operations on one image, as text:
+# The operations on the first of these images, as text:
 
-gpuimg.describe(augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(len(photos)))), 0)
+gpuimg.describe(y, 0)
 
 # %%
 # A training loop
 # ---------------
-# ``load`` reads, decodes and augments ahead of the loop, on threads. A source is a folder of classes, a list of files
-# with labels, shards of tar files, and more.
+# ``load`` reads, decodes and augments ahead of the loop, on threads. A source is a
+# folder of classes, a list of files with labels, shards of tar files, and more.
 
 source = gpuimg.file_list(photos, labels=range(12))
-loader = gpuimg.load(source, augment, batch_size=4, layout="NCHW", dtype="float32", shuffle=True, seed=0)
+loader = gpuimg.load(
+    source,
+    augment,
+    batch_size=4,
+    layout="NCHW",
+    dtype="float32",
+    shuffle=True,
+)
 for batch in loader:
     print(batch.images.shape, batch.labels)
 

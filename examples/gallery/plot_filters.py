@@ -2,26 +2,24 @@
 Filters
 =======
 
-Functions of a pixel and its neighbors. Geometry after a filter needs the filtered pixels, so such a chain takes more
-than one pass.
+Functions of a pixel and its neighbors. Geometry after a filter needs the filtered
+pixels, so such a chain takes more than one pass.
 """
 
 # sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_filters_3.jpg"
-from pathlib import Path
-
 import numpy as np
 
 import gpuimg
 
-photo = Path("../photos/cat.jpg")  # one of gpuimg's repository; take one of yours
-x = gpuimg.resize(gpuimg.open_batch([photo] * 6), (160, 240))
+_, cat, _, _ = gpuimg.example_photos()
+x = gpuimg.resize(gpuimg.open_batch([cat] * 6), (160, 240))
 x.take([0])
 
 # %%
 # Blur
 # ----
-# ``gaussian_blur`` takes the size of the kernel and sigma, each one number, ``(x, y)``, or an array of one for each
-# image.
+# ``gaussian_blur`` takes the size of the kernel and sigma, each one number, ``(x, y)``,
+# or an array of one for each image.
 
 gpuimg.gaussian_blur(x, 19, np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0]))
 
@@ -36,7 +34,8 @@ gpuimg.motion_blur(x, 15, [0, 30, 60, 90, 120, 150])
 gpuimg.median_blur(x, [3, 3, 5, 5, 7, 7])
 
 # %%
-# ``morphology`` erodes (the least value of a window), dilates (the greatest), opens or closes:
+# ``morphology`` erodes (the least value of a window), dilates (the greatest), opens or
+# closes:
 
 gpuimg.morphology(x, "erode", np.array([1, 3, 5, 7, 9, 11]))
 
@@ -46,10 +45,12 @@ gpuimg.morphology(x, "close", np.array([1, 3, 5, 9, 15, 25]), "ellipse")
 # %%
 # Your own kernels
 # ----------------
-# ``filter2d`` takes a kernel, or one for each image: here those of embossing from six directions.
+# ``filter2d`` takes a kernel, or one for each image: here those of embossing from six
+# directions.
 
 turned = np.deg2rad(np.arange(0, 360, 60))
-away = np.mgrid[-1:2, -1:2].transpose(1, 2, 0) @ np.stack([np.sin(turned), np.cos(turned)])
+directions = np.stack([np.sin(turned), np.cos(turned)])
+away = np.mgrid[-1:2, -1:2].transpose(1, 2, 0) @ directions
 kernels = away.transpose(2, 0, 1)
 kernels[:, 1, 1] = 1
 gpuimg.filter2d(x, kernels)

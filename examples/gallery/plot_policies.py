@@ -2,18 +2,16 @@
 Policies and presets
 ====================
 
-Policies choose among other functions for each image, and draw their strengths. Presets are published recipes: functions
-of a batch and a random number generator.
+Policies choose among other functions for each image, and draw their strengths. Presets
+are published recipes: functions of a batch and a random number generator.
 """
 
 # sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_policies_4.jpg"
-from pathlib import Path
-
 import gpuimg
 
-photos = [Path("../photos") / name for name in ("cat.jpg", "coffee.jpg", "astronaut.jpg", "rocket.jpg", "retina.jpg")]
-x = gpuimg.resize(gpuimg.open_batch(photos), (160, 160))
-x.take([0, 1, 2, 3, 4])
+images = gpuimg.open_batch(gpuimg.example_photos())
+x = gpuimg.resize(images, (160, 160))
+x
 
 # %%
 # RandAugment
@@ -26,7 +24,7 @@ gpuimg.rand_augment(x, num_ops=2, magnitude=9, rng=0)
 # TrivialAugment, AutoAugment
 # ---------------------------
 
-gpuimg.trivial_augment(x, rng=0)
+gpuimg.trivial_augment(x, rng=3)
 
 # %%
 gpuimg.auto_augment(x, "imagenet", rng=0)
@@ -36,46 +34,53 @@ gpuimg.auto_augment(x, "imagenet", rng=0)
 # ---------
 # One of gray, solarize and blur, from DeiT III.
 
-gpuimg.three_augment(x, rng=1)
+gpuimg.three_augment(x, rng=2)
 
 # %%
 # timm's policies
 # ---------------
-# RandAugment, AugMix, AutoAugment and 3-Augment in timm's notation, with its operations and strengths.
+# RandAugment, AugMix, AutoAugment and 3-Augment in timm's notation, with its operations
+# and strengths.
 
 gpuimg.timm_augment(x, "rand-m9-mstd0.5-inc1", rng=0)
 
 # %%
 # AugMix
 # ------
-# AugMix mixes several chains of operations with the image. It computes at once, so the operations are not listed.
+# AugMix mixes several chains of operations with the image. It computes at once, so the
+# operations are not listed.
 
 gpuimg.augmix(x, severity=10, rng=0)
 
 # %%
 # Presets
 # -------
-# Each returns a function of images and a ``gpuimg.Rng``. These pictures are shown without normalization.
+# Each returns a function of images and a ``gpuimg.Rng`` or a seed. These pictures are
+# shown without normalization.
 
-images = gpuimg.open_batch(photos)
-gpuimg.presets.imagenet_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+gpuimg.presets.imagenet_train(160)(images, 0)
 
 # %%
-gpuimg.presets.deit3_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+gpuimg.presets.deit3_train(160)(images, 0)
 
 # %%
 # timm's ``create_transform`` for training.
 
-train = gpuimg.presets.timm_train(160, auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.5, re_mode="pixel")
-train(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+train = gpuimg.presets.timm_train(
+    160,
+    auto_augment="rand-m9-mstd0.5-inc1",
+    re_prob=0.5,
+    re_mode="pixel",
+)
+train(images, 0)
 
 # %%
-gpuimg.presets.clip_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+gpuimg.presets.clip_train(160)(images, 0)
 
 # %%
-gpuimg.presets.simclr(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+gpuimg.presets.simclr(160)(images, 0)
 
 # %%
 # For detectors. With boxes, the preset also crops around them.
 
-gpuimg.presets.ssd_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+gpuimg.presets.ssd_train(160)(images, 0)

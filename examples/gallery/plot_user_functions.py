@@ -2,29 +2,29 @@
 Your own functions
 ==================
 
-``pointwise`` takes a function compiled by Numba, and runs it on every pixel in the same pass as everything else. Its
-arguments are the color (0 to 1), the row and column, and one number for each image.
+``pointwise`` takes a function compiled by Numba, and runs it on every pixel in the same
+pass as everything else. Its arguments are the color (0 to 1), the row and column, and
+one number for each image.
 """
 
 # sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_user_functions_2.jpg"
-from pathlib import Path
-
 import numba
 import numpy as np
 
 import gpuimg
 
-photo = Path("../photos/coffee.jpg")  # one of gpuimg's repository; take one of yours
-x = gpuimg.resize(gpuimg.open_batch([photo] * 5), (160, 240))
+_, _, coffee, _ = gpuimg.example_photos()
+x = gpuimg.resize(gpuimg.open_batch([coffee] * 5), (160, 240))
 
 # %%
-# A vignette, stronger from image to image. Constants are float32, which matters on a GPU.
+# A vignette, stronger from image to image. On a GPU, float32 constants are faster.
 
 
 @numba.njit
 def vignette(r, g, b, y, x, strength):
     """Darken the corners."""
-    dy, dx = (y - np.float32(79.5)) / np.float32(80), (x - np.float32(119.5)) / np.float32(120)
+    dy = (y - np.float32(79.5)) / np.float32(80)
+    dx = (x - np.float32(119.5)) / np.float32(120)
     keep = np.float32(1) - strength * (dx * dx + dy * dy)
     return r * keep, g * keep, b * keep
 
@@ -32,8 +32,8 @@ def vignette(r, g, b, y, x, strength):
 gpuimg.pointwise(x, vignette, [0.0, 0.2, 0.4, 0.6, 0.8])
 
 # %%
-# Rows and columns are those of the image at this point of the chain: a later rotation also rotates the lines that the
-# function draws.
+# Rows and columns are those of the image at this point of the chain: a later rotation
+# also rotates the lines that the function draws.
 
 
 @numba.njit

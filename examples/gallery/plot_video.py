@@ -2,13 +2,12 @@
 Video clips
 ===========
 
-A batch of clips is a batch of all their frames, and every function works on it, with one draw for each clip. See
-:doc:`/video`. This needs PyAV, the extra ``video``.
+A batch of clips is a batch of all their frames, and every function works on it, with
+one draw for each clip. See :doc:`/video`. This needs PyAV, the extra ``video``.
 """
 
 # sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_video_1.jpg"
 import io
-from pathlib import Path
 
 import av
 import numpy as np
@@ -18,14 +17,16 @@ import gpuimg
 # %%
 # The example writes a video of 48 frames that move over a photo.
 
-photo = gpuimg.decode_batch([Path("../photos/coffee.jpg")])
-height, width = 192, 256
+_, _, coffee, _ = gpuimg.example_photos()
+photo = gpuimg.decode_batch([coffee])
+height, width = 144, 192
 left = np.linspace(0, photo.sizes[0, 1] - width, 48).astype(int)
-frames = gpuimg.crop(photo.take([0] * 48), 60, left, height, width).array()
+frames = gpuimg.crop(photo.take([0] * 48), 30, left, height, width).array()
 
 file = io.BytesIO()
 with av.open(file, "w", "mp4") as container:
-    stream = container.add_stream("libx264", rate=24, width=width, height=height, pix_fmt="yuv420p")
+    stream = container.add_stream("libx264", rate=24, pix_fmt="yuv420p")
+    stream.height, stream.width = height, width
     for frame in frames:
         container.mux(stream.encode(av.VideoFrame.from_ndarray(frame)))
     container.mux(stream.encode(None))

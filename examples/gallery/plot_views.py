@@ -2,23 +2,22 @@
 Several views of an image
 =========================
 
-``Batch.take`` returns a batch that may contain an image several times. Each image is decoded once, and only the region
-that its views read. ``Rng.views`` draws separately for each view.
+``Batch.take`` returns a batch that may contain an image several times. Each image is
+decoded once, and only the region that its views read. ``Rng.views`` draws separately
+for each view.
 """
 
 # sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_views_3.jpg"
-from pathlib import Path
-
 import numpy as np
 
 import gpuimg
 
-photos = [Path("../photos") / name for name in ("cat.jpg", "coffee.jpg")]
-x = gpuimg.open_batch(photos)
+_, cat, coffee, _ = gpuimg.example_photos()
+x = gpuimg.open_batch([cat, coffee])
 rng = gpuimg.Rng(seed=0, epoch=0, indices=[0, 1])
 
 # %%
-# Three views of each of two photos: the first view of all, then the second, then the third.
+# Three views of each photo: the first of both photos, then the second, then the third.
 
 views = x.take(np.tile([0, 1], 3))
 gpuimg.random_resized_crop(views, 160, scale=(0.1, 0.6), rng=rng.views(3))
@@ -37,7 +36,8 @@ print(large.shape, small.shape)
 batch
 
 # %%
-# DINOv3's have another size for each of the two large views, which the Gram teacher gets without distortions:
+# DINOv3's have another size for each of the two large views, which the Gram teacher
+# gets without distortions:
 
 batch = gpuimg.presets.dinov3_train(160, 96, 2, gram_size=200)(x, rng)
 print([part.shape for part in batch.arrays(layout="NCHW")])

@@ -22,12 +22,8 @@ _SIDE = 128  # pixels of a picture's longer side
 # Descriptions omit lines that begin like these, and are shortened by these patterns.
 _NOT_PRINTED = ("segment ", "sampled once", "fill around ")
 _SHORTER = (
-    (re.compile(r": factor "), " "),
-    (re.compile(r"gaussian blur: (\S+ x \S+) pixels"), r"blur \1"),
-    (re.compile(r"rows (\S+) to (\S+), columns (\S+) to ([^\s,]+)"), r"y \1..\2, x \3..\4"),
-    (re.compile(r"(crop|pad|erase): "), r"\1 "),
     (re.compile(r" of \d+ x \d+$"), ""),
-    (re.compile(r"([\d.]+), \1 \(x, y\)"), r"\1"),
+    (re.compile(r"(?<![\d.-])([\d.]+), \1 \(x, y\)"), r"\1"),
     (re.compile(r"-?\d+\.\d+"), lambda number: f"{float(number[0]):.3g}"),
 )
 

@@ -98,10 +98,10 @@ def describe(images: Batch, i: int) -> str:
     >>> print(gpuimg.describe(x, 1))
     image 1: 30 x 40 (height x width), 3 channels, uint8
     resize to 15 x 20
-    fill around the image: 0
+    fill around the image with 0
     rotate by -20 degrees
-    brightness: factor 0.5
-    sampled once: bilinear
+    brightness 0.5
+    sampled once, bilinear
     result: 15 x 20, 3 channels
     """
     recording = recording_of(images)

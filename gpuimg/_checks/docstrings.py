@@ -50,18 +50,34 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
     return "\n\n".join([head.strip(), *parts])
 
 
-_WRONG_VALUES = "ValueError\n    For unknown options, NaN, values out of range, and shapes that do not fit the batch."
 _OF_IMAGES = (
-    "images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32",
-    "where : (N,) bool, optional\n    The images to change.",
+    "images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8, uint16 or float32\n"
+    "    Values are 0 to 255 for uint8, 0 to 65535 for uint16 and 0 to 1 for float32. C is 1 or 3; functions that\n"
+    "    move pixels take 1 to 16.",
+    "where : bool or (N,) bool, optional\n    The images to change; None changes all.",
     "size : int or (height, width)\n"
-    "    Size of the results in pixels. One number, or a list or tuple of one, sets both.\n"
+    "    Size of the results in pixels, 1 to 2**24. One number, or a list or tuple of one, sets both.\n"
     "    Each may be (N,); an (N, 2) array has both for each image.",
-    'interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}',
-    "antialias : bool\n    Widen the filter when downsizing.",
-    'exact : {"pillow", "pillow12", "torch"}, optional\n    As in :func:`resize`.',
-    "p : float or (N,) float\n    Probability for each image, 0 to 1.",
-    "rng : Rng or int\n    Generator for the samples of the batch, or a seed.",
+    'interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}\n'
+    '    How source pixels are weighted. ``"bilinear"`` is the default, as in torchvision; ``"nearest"`` is fastest,\n'
+    '    but aliases; ``"bicubic"`` and ``"lanczos"`` are sharper and slower. :func:`resize` describes them.',
+    "antialias : bool\n"
+    '    Widen the filter where images shrink, so that every source pixel counts; no effect on ``"nearest"``. False\n'
+    "    is faster, but aliases.",
+    'exact : {"pillow", "pillow12", "torch"}, optional\n'
+    "    Return the bytes of that library's resize of uint8 images, as in :func:`resize`. None resamples in float32.",
+    'padding_mode : {"constant", "edge", "reflect", "symmetric"}\n'
+    '    What lies outside the image: ``"constant"`` is ``fill``, ``"edge"`` repeats the outermost pixels, and\n'
+    '    ``"reflect"`` and ``"symmetric"`` mirror the image repeatedly, without and with these.',
+    "fill : number, tuple of C, or (N,) or (N, C) array\n"
+    "    Color of what lies outside the image, in the unit of the images.",
+    "seed : int or (N,) int\n"
+    "    Seed of the random numbers, 0 to 2**48 - 1. They depend on it and on the position only: images of one seed\n"
+    "    get the same pattern, in any batch.",
+    "p : float or (N,) float\n    Probability that an image changes, 0 to 1.",
+    "rng : Rng or int\n"
+    "    Generator with a sample for each image, or each clip, such as :func:`load` passes. An int is a seed, 0 to\n"
+    "    2**64 - 1: every call of the function with it draws the same numbers.",
 )
 _EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), {options}rng=0).array().shape\n(2, 16, 16, 3)"
 
@@ -69,26 +85,45 @@ _EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), {options}rng=0).ar
 of_images = documented(
     *_OF_IMAGES,
     returns="Batch\n    N images with the sizes, channels and dtype of the input.",
-    raises=_WRONG_VALUES,
     example=_EXAMPLE,
 )
 #: For those that change the sizes of images.
 of_resized = documented(
     *_OF_IMAGES,
-    "where : (N,) bool, optional\n    The images to change; the others keep their size.",
+    "where : bool or (N,) bool, optional\n    The images to change; the others keep their size. None changes all.",
     returns="Batch\n    N images of the new sizes, with the channels and dtype of the input.",
-    raises=_WRONG_VALUES,
     example=_EXAMPLE,
+)
+#: For those that map images by a matrix, applied before a decorator above: entries in place of its own.
+of_warps = documented(
+    'interpolation : {"nearest", "bilinear", "bicubic"}\n'
+    "    How values between pixels are computed; the default is torchvision's. Bicubic is sharpest and slowest. A\n"
+    "    NumPy array (N,) has one for each image. A chain is resampled once, with the smoothest interpolation among\n"
+    "    its calls: bilinear after a bilinear resize.",
+    "expand : bool\n    Enlarge each result to contain the whole rotated image; ``center`` then has no effect.",
+    "fill : number, tuple of C, (N,) or (N, C) array or None\n"
+    "    Color around the image, in the unit of the images. None repeats the edge of the image, whereas torchvision\n"
+    "    fills with black.",
+    "center : (x, y), optional\n"
+    "    Center of the transform in pixels from the top left corner; each may be (N,). None is the image's center.",
+    returns="",
+)
+#: The same for augmentation policies.
+of_policies = documented(
+    'interpolation : {"nearest", "bilinear", "bicubic"}\n'
+    "    Interpolation of the ops that move pixels; the default is torchvision's. Bicubic is sharpest and slowest.",
+    "fill : number, tuple of C, or (N,) or (N, C) array\n    Color around moved images, in the unit of the images.",
+    returns="",
 )
 #: For functions of boxes, points and masks.
 of_targets = documented(
     "images : Batch\n    The batch whose recorded geometry is applied.",
-    "boxes : (N, K, D) array or list of (K, D) arrays\n    Boxes of each image in pixels, with D numbers each.",
-    "points : (N, K, 2) array or list of (K, 2) arrays\n    ``(x, y)`` of each image, in pixels.",
+    "boxes : (N, K, D) array or list of (K, D) arrays\n"
+    "    K boxes of each image, in pixels; D is 4, and for rotated formats 8 or 5.",
+    "points : (N, K, 2) array or list of (K, 2) arrays\n    K points ``(x, y)`` of each image, in pixels.",
     "canvas_size : Batch, (height, width) or (N, 2) array\n"
     "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
     'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
-    "    As in :func:`convert_bounding_box_format`.",
+    "    What the numbers of a box are: :func:`convert_bounding_box_format` lists them.",
     returns="array or list of arrays\n    In the form passed; float32 if it was, else float64.",
-    raises="ValueError\n    For unknown formats, NaN, values out of range, other shapes, and other numbers of images.",
 )

@@ -58,37 +58,37 @@ def load(
     *,
     batch_size: int | None = None,
     batches: GivenBatches | None = None,
-    device: Device | None = None,
-    devices: Sequence[Device] | None = None,
-    dtype: DType | None = None,
-    layout: ClipLayout = "NHWC",
-    shuffle: bool | Blocks = False,
-    seed: int = 0,
-    epochs: int | None = 1,
-    drop_last: bool = False,
-    prefetch: int = 3,
-    readers: int | None = None,
-    decoders: int = 2,
-    shard: tuple[int, int] | Literal["auto"] = "auto",
-    on_error: OnSampleError = "raise",
-    max_failures: float | None = None,
-    progress: bool = False,
-    stream: Any = None,  # the libraries' stream objects have nothing in common
-    color: ColorMode = "rgb",
-    alpha: Alpha = "drop",
-    max_pixels: int = MAX_PIXELS,
-    max_bytes: int = MAX_BYTES,
-    draft: float | None = None,
-    depth: Depth = "uint8",
-    icc: Icc = "ignore",
-    decoder: Decoder = "auto",
     image: str = "image",
     label: str | None = "label",
-    cache: str | int | None = None,
     clips: Clips | None = None,
     indices: Indices | None = None,
     weights: Sequence[float] | SupportsArray | None = None,
     repeats: int = 1,
+    shuffle: bool | Blocks = False,
+    seed: int = 0,
+    epochs: int | None = 1,
+    drop_last: bool = False,
+    shard: tuple[int, int] | Literal["auto"] = "auto",
+    device: Device | None = None,
+    devices: Sequence[Device] | None = None,
+    prefetch: int = 3,
+    readers: int | None = None,
+    decoders: int = 2,
+    cache: str | int | None = None,
+    stream: Any = None,  # the libraries' stream objects have nothing in common
+    progress: bool = False,
+    dtype: DType | None = None,
+    layout: ClipLayout = "NHWC",
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
+    depth: Depth = "uint8",
+    icc: Icc = "ignore",
+    draft: float | None = None,
+    decoder: Decoder = "auto",
+    on_error: OnSampleError = "raise",
+    max_failures: float | None = None,
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
 ) -> Loader:
     """Read, decode and augment batches ahead of the loop that consumes them.
 
@@ -114,67 +114,12 @@ def load(
         process, and must return the same on every rank. Rank ``r`` takes the batches ``r``, ``r + world``, ...; ranks
         are padded to the same number with batches from the start of the epoch, which are not ``valid``. It excludes
         ``batch_size``, ``shuffle``, ``drop_last``, ``indices``, ``weights``, ``repeats`` and ``on_error="skip"``.
-    device : str, optional
-        As in :func:`open_batch`.
-    devices : sequence of str, optional
-        Several devices, used in turn: batch ``k`` is computed on device ``k % len(devices)``.
-    dtype, layout
-        As in :meth:`Batch.array`; layouts with T are for ``clips``.
-    shuffle : bool or Blocks
-        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch. :class:`Blocks` reads
-        neighbors together, for slow storage.
-    seed : int
-        Seed of the order and of ``rng``, 0 to 2**64 - 1.
-    epochs : int or None
-        Epochs of one ``for`` loop over the loader; the next loop continues with the epoch after. None: endless.
-    drop_last : bool
-        Leave out samples that do not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
-        ranks are padded to the same number with samples from the start of the epoch, which are not ``valid``.
-    prefetch : int
-        Batches ready or in progress ahead of the consumer, per device. Memory is bounded by these, the batches that the
-        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead, and with ``batches`` up
-        to 64 files per reader. On a GPU the files of a batch are kept until it is returned.
-    readers : int
-        Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
-        or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.
-    decoders : int
-        Batches that are computed concurrently, per GPU. On the CPU one batch at a time has all threads, while the next
-        one's headers are read and its calls recorded: leave it at 2 there, as more gain nothing.
-    shard : (rank, world) or "auto"
-        This process's share of the samples: every rank gets the same number of batches, and no two ranks get the same
-        sample, except for padding. ``"auto"``: from the launcher's environment variables (``RANK`` and
-        ``WORLD_SIZE``, or those of Slurm in a job step, Open MPI or MPICH), else all samples. Lightning's launcher sets
-        no ``RANK``: pass ``(trainer.global_rank, trainer.world_size)`` there.
-    on_error : {"raise", "skip", "fill"}
-        Policy for samples that cannot be read or decoded, and those that ``preprocess`` raises an :class:`ImageError`
-        for, such as images that are too small for a crop, or a :class:`DecodeError` of a file that it opens, such as a
-        depth map. ``"raise"``: raise a :class:`DecodeError` in place of the batch.
-        ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
-        samples from its start, not ``valid``); batches are then computed one after another. ``"fill"``: replace it with
-        a black image, not ``valid``.
-    max_failures : int or float, optional
-        Under ``"skip"`` and ``"fill"``: limit of failures per epoch, as a number or as a fraction of the rank's
-        samples; more of them raise a :class:`DecodeError`.
-    progress : bool
-        Show a progress bar (needs tqdm) with images/s and the bottleneck.
-    stream : int or stream, optional
-        The consumer's CUDA stream: any object with ``__cuda_stream__``, such as the streams of CuPy, PyTorch,
-        ``cuda.core`` and Numba, or its address; by default CuPy's current one. Not the per-thread default stream. A
-        batch is ready for work enqueued there, and its memory is reused only after the work enqueued there before the
-        batch was released.
-    color, alpha, max_pixels, max_bytes, draft, depth, icc, decoder
-        As in :func:`open_batch`. With ``clips``, ``max_bytes`` applies to videos that are read into memory.
     image : str
         For a source of mappings: the key of the file bytes, path or array, or of a mapping of ``"bytes"`` and
         ``"path"``.
     label : str or None
         For a source of mappings: the key of the label. None: the label is a dict of all entries but the image. If the
         image is the only entry, the label is None.
-    cache : str or int, optional
-        Keep samples in memory from one epoch to the next, up to this size, such as ``"24 GiB"``, or a number of bytes.
-        Each remains there after its first batch, with its label, until one does not fit; the source is not asked for
-        it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. Decoded images are
-        kept, 3 bytes a pixel, on the CPU only; not with ``draft``.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
@@ -187,6 +132,77 @@ def load(
     repeats : int
         Repeated augmentation: each sample comes several times in succession, on different ranks if there are several.
         An epoch still has as many samples as the source, so it goes through a part of them; it needs ``shuffle``.
+    shuffle : bool or Blocks
+        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch. :class:`Blocks` reads
+        neighbors together, for slow storage.
+    seed : int
+        Seed of the order and of ``rng``, 0 to 2**64 - 1.
+    epochs : int or None
+        Epochs of one ``for`` loop over the loader; the next loop continues with the epoch after. None: endless.
+    drop_last : bool
+        Leave out samples that do not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
+        ranks are padded to the same number with samples from the start of the epoch, which are not ``valid``.
+    shard : (rank, world) or "auto"
+        This process's share of the samples: every rank gets the same number of batches, and no two ranks get the same
+        sample, except for padding. ``"auto"``: from the launcher's environment variables (``RANK`` and
+        ``WORLD_SIZE``, or those of Slurm in a job step, Open MPI or MPICH), else all samples. Lightning's launcher sets
+        no ``RANK``: pass ``(trainer.global_rank, trainer.world_size)`` there.
+    device : {"cpu", "cuda", "cuda:1", ...}, optional
+        Where batches are decoded and computed. By default ``GPUIMG_DEVICE``, else a GPU if one works, else the CPU.
+    devices : sequence of str, optional
+        Several devices, used in turn: batch ``k`` is computed on device ``k % len(devices)``.
+    prefetch : int
+        Batches ready or in progress ahead of the consumer, per device. Memory is bounded by these, the batches that the
+        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead, and with ``batches`` up
+        to 64 files per reader. On a GPU the files of a batch are kept until it is returned.
+    readers : int
+        Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
+        or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.
+    decoders : int
+        Batches that are computed concurrently, per GPU. On the CPU one batch at a time has all threads, while the next
+        one's headers are read and its calls recorded: leave it at 2 there, as more gain nothing.
+    cache : str or int, optional
+        Keep samples in memory from one epoch to the next, up to this size, such as ``"24 GiB"``, or a number of bytes.
+        Each remains there after its first batch, with its label, until one does not fit; the source is not asked for
+        it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. Decoded images are
+        kept, 3 bytes a pixel, on the CPU only; not with ``draft``.
+    stream : int or stream, optional
+        The consumer's CUDA stream: any object with ``__cuda_stream__``, such as the streams of CuPy, PyTorch,
+        ``cuda.core`` and Numba, or its address; by default CuPy's current one. Not the per-thread default stream. A
+        batch is ready for work enqueued there, and its memory is reused only after the work enqueued there before the
+        batch was released.
+    progress : bool
+        Show a progress bar (needs tqdm) with images/s and the bottleneck.
+    dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional
+        Of the results, as in :meth:`Batch.array`. By default float32 after ``normalize``, else that of the images.
+    layout : {"NHWC", "NCHW", "NTHWC", "NTCHW", "NCTHW"}
+        Order of the axes; the layouts with T are for ``clips``.
+    color : {"rgb", "gray", "rgba", "graya"}
+        Channels of the images, as in :func:`open_batch`.
+    alpha : {"drop", "black", "white"}
+        Background for transparent pixels; ``"drop"`` leaves the alpha channel out.
+    depth : {"uint8", "native"}
+        ``"native"``: uint16, which keeps the values of files with 16 bits.
+    icc : {"ignore", "srgb"}
+        ``"srgb"`` converts the colors by the ICC profile in a file.
+    draft : float, optional
+        1 or more: decode large JPEGs at a reduced size, faster and with slightly different pixels.
+    decoder : {"auto", "nvimagecodec", "gpuimg"}
+        Decoder of JPEGs on a GPU.
+    on_error : {"raise", "skip", "fill"}
+        Policy for samples that cannot be read or decoded, and those that ``preprocess`` raises an :class:`ImageError`
+        for, such as images that are too small for a crop, or a :class:`DecodeError` of a file that it opens, such as a
+        depth map. ``"raise"``: raise a :class:`DecodeError` in place of the batch.
+        ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
+        samples from its start, not ``valid``); batches are then computed one after another. ``"fill"``: replace it with
+        a black image, not ``valid``.
+    max_failures : int or float, optional
+        Under ``"skip"`` and ``"fill"``: limit of failures per epoch, as a number or as a fraction of the rank's
+        samples; more of them raise a :class:`DecodeError`.
+    max_pixels : int
+        Larger images are bad: refused by their header, before any pixel memory is taken.
+    max_bytes : int
+        Larger files are bad: refused before they are read. With ``clips``, of videos that are read into memory.
 
     Returns
     -------

@@ -68,12 +68,14 @@ def operand_of(values: list[Any]) -> Operand:
 
 @of_images
 def median_blur(recording: Recording, kernel_size: PerImage, *, where: Where | None = None) -> Recording:
-    """Replace each value by the median of the square around it, in its channel; the border is repeated.
+    """Remove specks, but keep edges: replace each value by the median of the square around it, in its channel.
+
+    The border is repeated.
 
     Parameters
     ----------
     kernel_size : int or (N,) int
-        Side of the square in pixels: 3, 5 or 7.
+        Side of the square in pixels: 3, 5 or 7; larger specks need a larger one.
 
     Notes
     -----
@@ -102,7 +104,7 @@ def morphology(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Erode, dilate, open or close: replace each value by the least or greatest around it, in its channel.
+    """Shrink or grow bright shapes: replace each value by the least or greatest around it, in its channel.
 
     Parameters
     ----------
@@ -110,9 +112,9 @@ def morphology(
         ``"erode"`` takes the least value, ``"dilate"`` the greatest. ``"open"`` erodes, then dilates; ``"close"``
         dilates, then erodes.
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
-        Size of the window in pixels, 1 to 31, as in :func:`gaussian_blur`.
+        Width and height of the window in pixels, 1 to 31; one number sets both.
     shape : {"rectangle", "cross", "ellipse"}
-        The pixels of the window that count.
+        The pixels of the window that count: all, those of its middle row and column, or those of an ellipse.
 
     Notes
     -----
@@ -181,17 +183,13 @@ def filter2d(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Replace each value by a weighted sum of those around it, in its channel.
+    """Filter with any kernel: replace each value by a weighted sum of those around it, in its channel.
 
     Parameters
     ----------
     kernel : (H, W) or (N, H, W) array, or list of N (H, W) arrays
         Weights of the pixels of a window, for all images or for each. Sides have 1 to 31 pixels; the middle of the
         window is at half of its size, rounded down.
-    padding_mode : {"reflect", "edge", "symmetric", "constant"}
-        What lies outside the image, as in :func:`pad`.
-    fill : number, tuple of C, or (N,) or (N, C) array
-        Color outside the image, for ``"constant"``, as in :func:`pad`.
 
     Notes
     -----
@@ -270,12 +268,14 @@ def _factors(kernel: Floats) -> tuple[Floats, Floats] | None:
 
 @of_images
 def box_blur(recording: Recording, kernel_size: Size, *, where: Where | None = None) -> Recording:
-    """Replace each value by the mean of those around it, in its channel; the border is reflected.
+    """Blur with a box: replace each value by the mean of those around it, in its channel.
+
+    The border is reflected.
 
     Parameters
     ----------
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
-        Size of the window in pixels, 1 to 31, as in :func:`gaussian_blur`.
+        Width and height of the window in pixels, 1 to 31; one number sets both.
 
     Notes
     -----
@@ -295,7 +295,9 @@ def box_blur(recording: Recording, kernel_size: Size, *, where: Where | None = N
 
 @of_images
 def laplacian(recording: Recording, *, where: Where | None = None) -> Recording:
-    """Sum the differences of each value's four neighbors from it, in its channel: edges, on both sides of 0.
+    """Find edges: sum the differences of each value's four neighbors from it, in its channel.
+
+    Edges have values on both sides of 0.
 
     Notes
     -----
@@ -314,14 +316,16 @@ def laplacian(recording: Recording, *, where: Where | None = None) -> Recording:
 def emboss(
     recording: Recording, alpha: PerImage = 0.4, strength: PerImage = 0.5, *, where: Where | None = None
 ) -> Recording:
-    """Emboss: lighten edges on the one side and darken them on the other, as albumentations' ``Emboss``.
+    """Make images look embossed: lighten edges on one side, darken them on the other.
+
+    The kernel is that of albumentations' ``Emboss``.
 
     Parameters
     ----------
     alpha : float or (N,) float
         Share of the embossed image, 0 to 1; the rest is the image.
     strength : float or (N,) float
-        Strength, at least 0.
+        Weight of the differences between neighbors, at least 0: the larger, the stronger the edges.
 
     Notes
     -----
@@ -347,17 +351,17 @@ def emboss(
 def clahe(
     recording: Recording, clip_limit: PerImage = 4.0, tiles: Size = 8, *, where: Where | None = None
 ) -> Recording:
-    """Equalize the contrast of each part of the image, up to a limit (CLAHE).
+    """Bring out local contrast: equalize the histogram of each part of the image, up to a limit (CLAHE).
+
+    Values are rounded to bytes first; normalized images are refused.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Of 1 or 3 channels, not normalized; values are rounded to bytes first.
     clip_limit : float or (N,) float
-        How often a level may occur in a tile, as a multiple of the mean of all levels; what is above is spread over all
-        levels. 0 for no limit.
+        How often a level may occur in a tile, as a multiple of the mean of all levels, at least 0; what is above is
+        spread over all levels. 0 is no limit.
     tiles : int, (x, y), or array of shape (N,) or (N, 2)
-        Number of tiles along both axes, 1 to 64.
+        Number of tiles along both axes, 1 to 64: more tiles adapt to smaller parts.
 
     Notes
     -----
@@ -389,12 +393,12 @@ def clahe(
 def lookup_table(
     recording: Recording, table: Range | Table | TablePerImage, *, where: Where | None = None
 ) -> Recording:
-    """Replace each value by what a table has for it.
+    """Map values by a table, such as a tone curve: each becomes the table's entry for it.
+
+    Normalized images are refused.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8, uint16 or float32
-        Not normalized.
     table : (K,), (K, C) or (N, K, C) array
         One table, one for each channel, or for each image one for all channels, as (N, K, 1), or one for each; in the
         unit of the images. K is 256 for uint8, 65536 for uint16, and for float32 any number from 2 to 65536, of values

@@ -150,14 +150,14 @@ def _within(points: Floats, corners: Floats) -> Mask:
 
 @of_targets
 def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
-    """Convert bounding boxes to another format.
+    """Convert bounding boxes between formats, such as from corners to center and size.
 
     Parameters
     ----------
     old_format, new_format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
-        Upright formats hold two corners, or the first corner or the center with width and height. Rotated formats hold
-        four corners (8 numbers), or add the angle in degrees, counter-clockwise (5 numbers). Upright boxes do not
-        become rotated ones, nor the reverse.
+        Meaning of the numbers before and after. Upright formats hold two corners, or the first corner or the center
+        with width and height. Rotated formats hold four corners (8 numbers), or add the angle in degrees,
+        counter-clockwise (5 numbers). Upright boxes do not become rotated ones, nor the reverse.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def _canvases(canvas_size: Any, n: int) -> Ints:
 
 @of_targets
 def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
-    """Clip bounding boxes to the borders of their images.
+    """Clip bounding boxes at the borders of their images, so that none extends beyond.
 
     Notes
     -----
@@ -209,7 +209,7 @@ def sanitize_bounding_boxes(
     min_size: float = 1.0,
     min_area: float = 1.0,
 ) -> tuple[list[NDArray[Any]], AsPassed]:
-    """Remove bounding boxes that are too small or extend beyond their images.
+    """Remove bounding boxes that are too small or extend beyond their images, and report which remain.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def sanitize_bounding_boxes(
 
 @of_targets
 def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
-    """Move points outside their images to the nearest pixel inside.
+    """Clip points to their images: move those outside to the nearest pixel inside.
 
     Results have x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
 
@@ -260,7 +260,7 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
 
 @of_targets
 def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tuple[list[NDArray[Any]], AsPassed]:
-    """Remove points that lie outside their images.
+    """Remove points that lie outside their images, and report which remain.
 
     Returns
     -------

@@ -72,7 +72,7 @@ def _factor(recording: Recording, value: Any, name: str) -> Floats:
 
 @of_images
 def adjust_brightness(recording: Recording, brightness_factor: PerImage, *, where: Where | None = None) -> Recording:
-    """Adjust brightness: multiply by a factor and clamp.
+    """Make images brighter or darker: multiply by a factor, and clamp.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def adjust_brightness(recording: Recording, brightness_factor: PerImage, *, wher
 
 @of_images
 def adjust_contrast(recording: Recording, contrast_factor: PerImage, *, where: Where | None = None) -> Recording:
-    """Adjust contrast: blend with the image's mean gray and clamp.
+    """Raise or lower contrast: blend each image with its mean gray value, and clamp.
 
     Parameters
     ----------
     contrast_factor : float or (N,) float
-        Factor, at least 0: 0 is uniform gray, 1 keeps the image.
+        Factor, at least 0: 0 is uniform gray, 1 keeps the image, above 1 raises contrast.
 
     Notes
     -----
@@ -112,12 +112,14 @@ def adjust_contrast(recording: Recording, contrast_factor: PerImage, *, where: W
 
 @of_images
 def adjust_saturation(recording: Recording, saturation_factor: PerImage, *, where: Where | None = None) -> Recording:
-    """Adjust saturation: blend each pixel with its gray value and clamp. One-channel images do not change.
+    """Make colors stronger or paler: blend each pixel with its gray value, and clamp.
+
+    One-channel images do not change.
 
     Parameters
     ----------
     saturation_factor : float or (N,) float
-        Factor, at least 0: 0 is gray, 1 keeps the image.
+        Factor, at least 0: 0 is gray, 1 keeps the image, above 1 makes colors stronger.
 
     Examples
     --------
@@ -131,7 +133,9 @@ def adjust_saturation(recording: Recording, saturation_factor: PerImage, *, wher
 
 @of_images
 def adjust_hue(recording: Recording, hue_factor: PerImage, *, where: Where | None = None) -> Recording:
-    """Adjust hue: rotate it in HSV. One-channel images do not change.
+    """Shift all colors around the color wheel: rotate the hue of HSV.
+
+    One-channel images do not change.
 
     Parameters
     ----------
@@ -161,14 +165,17 @@ def adjust_hsv(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Rotate hue, and multiply saturation and value, in HSV. Saturations of one-channel images do not change.
+    """Change colors in HSV: rotate the hue, and multiply saturation and value.
+
+    Of one-channel images only the value changes.
 
     Parameters
     ----------
     hue_factor : float or (N,) float
         Fraction of a full turn, -1 to 1: 0 keeps the hue.
     saturation_factor, value_factor : float or (N,) float
-        Factors, at least 0: 0 is gray, or black, and 1 keeps the image. Products are clamped to 1.
+        Factors of saturation and value, at least 0: 0 is gray, or black, and 1 keeps the image. Products are clamped
+        to 1.
 
     Notes
     -----
@@ -195,7 +202,7 @@ def adjust_hsv(
 def adjust_gamma(
     recording: Recording, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None
 ) -> Recording:
-    """Apply gamma correction: ``gain * x ** gamma`` for x in [0, 1], clamped.
+    """Brighten or darken midtones by gamma correction: ``gain * x ** gamma`` for x in [0, 1], clamped.
 
     Parameters
     ----------
@@ -212,12 +219,12 @@ def adjust_gamma(
 
 @of_images
 def permute_channels(recording: Recording, permutation: PerImage | Table, *, where: Where | None = None) -> Recording:
-    """Reorder the channels.
+    """Reorder channels, for example to swap red and blue.
 
     Parameters
     ----------
     permutation : (C,) or (N, C) int
-        Source channel of each channel of the result, each once: ``(2, 1, 0)`` swaps red and blue.
+        Source channel, 0 to C - 1, of each channel of the result, each once: ``(2, 1, 0)`` swaps red and blue.
 
     Examples
     --------
@@ -240,7 +247,7 @@ def permute_channels(recording: Recording, permutation: PerImage | Table, *, whe
 
 @of_images
 def color_matrix(recording: Recording, matrix: Table | TablePerImage, *, where: Where | None = None) -> Recording:
-    """Replace each channel by a weighted sum of all channels, and a constant.
+    """Mix channels, as for sepia or white balance: each becomes a weighted sum of all, and a constant.
 
     Parameters
     ----------
@@ -272,12 +279,12 @@ def color_matrix(recording: Recording, matrix: Table | TablePerImage, *, where: 
 
 @of_images
 def rgb_shift(recording: Recording, shift: Color, *, where: Where | None = None) -> Recording:
-    """Add a constant to each channel, and clamp.
+    """Tint images: add a constant to each channel, and clamp.
 
     Parameters
     ----------
     shift : number, tuple of C, (N,) or (N, C) array
-        What is added, in the unit of the images.
+        What is added to each channel, above or below 0, in the unit of the images.
 
     Examples
     --------
@@ -299,14 +306,14 @@ def _scaled(recording: Recording, gains: Any, constants: Floats, where: Any) -> 
 def channel_dropout(
     recording: Recording, channels: Table, fill: PerImage = 0.0, *, where: Where | None = None
 ) -> Recording:
-    """Fill whole channels with a value.
+    """Fill whole channels with one value, so that a network cannot rely on a single color.
 
     Parameters
     ----------
     channels : (C,) or (N, C) bool
         The channels to fill, of all images or of each.
     fill : float or (N,) float
-        Their value, in the unit of the images.
+        Value of these channels, 0 to white, in the unit of the images.
 
     Examples
     --------
@@ -329,15 +336,15 @@ def channel_dropout(
 
 @of_images
 def rgb_to_grayscale(recording: Recording, num_output_channels: int = 1, *, where: Where | None = None) -> Recording:
-    """Convert to gray: ``0.2989 * R + 0.587 * G + 0.114 * B``.
+    """Convert color images to gray: ``0.2989 * R + 0.587 * G + 0.114 * B``.
 
     Parameters
     ----------
     num_output_channels : {1, 3}
         Channels of the results; 3 repeats the gray value.
-    where : (N,) bool, optional
-        The images to change. ``num_output_channels`` must then equal the batch's number of channels, since all images
-        of a batch have the same.
+    where : bool or (N,) bool, optional
+        The images to change; None changes all. Otherwise ``num_output_channels`` must equal the batch's number of
+        channels, since all images of a batch have the same.
 
     Returns
     -------
@@ -363,7 +370,7 @@ def rgb_to_grayscale(recording: Recording, num_output_channels: int = 1, *, wher
 
 @of_images
 def invert(recording: Recording, *, where: Where | None = None) -> Recording:
-    """Invert the colors: subtract each value from white.
+    """Make negatives: subtract each value from white.
 
     Examples
     --------
@@ -375,12 +382,12 @@ def invert(recording: Recording, *, where: Where | None = None) -> Recording:
 
 @of_images
 def solarize(recording: Recording, threshold: PerImage, *, where: Where | None = None) -> Recording:
-    """Invert all values at or above a threshold.
+    """Invert bright values only: those at or above a threshold.
 
     Parameters
     ----------
     threshold : float or (N,) float
-        In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+        Least value that is inverted, 0 to white, in the unit of the images.
 
     Examples
     --------
@@ -396,12 +403,12 @@ def solarize(recording: Recording, threshold: PerImage, *, where: Where | None =
 def solarize_add(
     recording: Recording, addition: PerImage, threshold: PerImage, *, where: Where | None = None
 ) -> Recording:
-    """Add to all values below a threshold, and clamp.
+    """Brighten dark values only: add to those below a threshold, and clamp.
 
     Parameters
     ----------
     addition, threshold : float or (N,) float
-        In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+        What is added, and the least value that is kept; 0 to white, in the unit of the images.
 
     References
     ----------
@@ -430,12 +437,12 @@ def solarize_parameter(threshold: Floats, unit: float) -> Floats:
 
 @of_images
 def posterize(recording: Recording, bits: PerImage, *, where: Where | None = None) -> Recording:
-    """Reduce the number of bits of each value.
+    """Reduce images to few levels per channel: keep only the high bits of each value.
 
     Parameters
     ----------
     bits : int or (N,) int
-        Number of high bits to keep, 0 to 8; 8 keeps 256 levels.
+        Number of high bits to keep, 0 to 8: 1 keeps 2 levels, 8 keeps 256.
 
     Notes
     -----
@@ -461,7 +468,9 @@ def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, F
 
 @of_images
 def autocontrast(recording: Recording, *, where: Where | None = None) -> Recording:
-    """Stretch each channel to the full range. A channel of one value does not change.
+    """Stretch each channel to the full range, from black to white.
+
+    A channel of one value does not change.
 
     Notes
     -----
@@ -479,7 +488,7 @@ def autocontrast(recording: Recording, *, where: Where | None = None) -> Recordi
 
 @of_images
 def equalize(recording: Recording, *, where: Where | None = None) -> Recording:
-    """Equalize the histogram of each channel, with 256 levels.
+    """Spread the values of each channel evenly over the range: equalize its histogram, of 256 levels.
 
     Notes
     -----

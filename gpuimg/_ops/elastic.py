@@ -38,21 +38,21 @@ def elastic(
     seed: PerImage,
     where: Where | None = None,
 ) -> Recording:
-    """Deform images elastically: move every pixel by a smooth random displacement.
+    """Deform images like rubber: move every pixel by a smooth random displacement (elastic deformation).
 
     Parameters
     ----------
     alpha : float or (x, y)
-        Strength along both axes, at least 0; in a tuple each may be (N,). A NumPy array of shape (N,)
-        or (N, 2) has one number or both for each image.
+        Strength along both axes, at least 0; displacements are proportional to it. In a tuple each may be (N,). A NumPy
+        array of shape (N,) or (N, 2) has one number or both for each image.
     sigma : float or (N,) float
         Smoothness in pixels, at least 1: the standard deviation of the Gaussian that blurs the displacements. A larger
         sigma also makes displacements smaller.
     interpolation : {"bilinear", "nearest"}
+        How values between pixels are computed. Bilinear is the default, as in torchvision; ``"nearest"`` mixes no
+        values. A NumPy array (N,) has one for each image.
     fill : number, tuple of C, (N,) or (N, C) array or None
-        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32; None repeats the border.
-    seed : int or (N,) int
-        0 to 2**48 - 1. Images of one seed are deformed alike. :func:`random_elastic` draws seeds.
+        Color around the image, in the unit of the images; None repeats the border.
 
     Notes
     -----

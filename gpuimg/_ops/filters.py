@@ -24,7 +24,7 @@ __all__ = ["adjust_sharpness", "gaussian_blur", "jpeg", "motion_blur"]
 def gaussian_blur(
     recording: Recording, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None
 ) -> Recording:
-    """Blur with a Gaussian filter.
+    """Blur with a Gaussian filter, which removes noise and fine detail.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def gaussian_blur(
         of two is width and height, as in torchvision; each may be an (N,) array. To set sizes for each image, pass a
         NumPy array with one number or (x, y) per image.
     sigma : float, (x, y), or array of shape (N,) or (N, 2), optional
-        Standard deviation in pixels, 1e-6 to 1e6, in the same forms. The default is ``0.15 * kernel_size + 0.35``, as
-        in torchvision.
+        Standard deviation in pixels, 1e-6 to 1e6, in the same forms. None is ``0.15 * kernel_size + 0.35``, as in
+        torchvision.
 
     References
     ----------
@@ -72,7 +72,9 @@ def gaussian_blur(
 def motion_blur(
     recording: Recording, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None
 ) -> Recording:
-    """Blur along a line, as a moving camera does; the border is repeated.
+    """Blur along a line, as a moving camera does.
+
+    The border is repeated.
 
     Parameters
     ----------
@@ -102,14 +104,14 @@ def motion_blur(
 
 @of_images
 def jpeg(recording: Recording, quality: PerImage, *, where: Where | None = None) -> Recording:
-    """Add JPEG artifacts, as compression and decompression would.
+    """Make images look compressed: add the artifacts of JPEG compression at a given quality.
+
+    Values are rounded to bytes first; normalized images are refused.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Not normalized; values are rounded to bytes first.
     quality : int or (N,) int
-        Quality as in libjpeg, 1 to 100.
+        Quality as in libjpeg, 1 to 100: the lower, the stronger the artifacts.
 
     Notes
     -----
@@ -146,7 +148,9 @@ def both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
 
 @of_images
 def adjust_sharpness(recording: Recording, sharpness_factor: PerImage, *, where: Where | None = None) -> Recording:
-    """Adjust sharpness: blend with a smoothed copy and clamp. The outermost pixels do not change.
+    """Sharpen or smooth: blend each image with a smoothed copy, and clamp.
+
+    The outermost pixels do not change.
 
     Parameters
     ----------

@@ -27,16 +27,16 @@ def letterbox(
     center: bool = True,
     where: Where | None = None,
 ) -> Recording:
-    """Resize images to fit into a size, keeping their aspect ratio, and pad them to that size, as YOLO does.
+    """Resize images to fit into a size, keeping their aspect ratio, and pad the rest, as YOLO does.
 
     Parameters
     ----------
     fill : number, tuple of C, or (N,) or (N, C) array, optional
-        Color of the border, as in :func:`pad`. The default is gray: 114 of 255.
+        Color of the border, in the unit of the images. None is gray: 114 of 255.
     scale_up : bool
         Enlarge images smaller than ``size``; if False, they are only padded.
     center : bool
-        Place images in the center, or else at the top left.
+        Place images in the center; if False, at the top left.
 
     Notes
     -----

@@ -33,7 +33,9 @@ _BITS = 24  # masks of objects that are transformed together, as the bits of a l
 
 @of_targets
 def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
-    """Transform label masks, or a mask for each object, like the images of a batch, by nearest neighbor.
+    """Apply the geometry of a batch to segmentation masks: maps of labels, or a mask for each object.
+
+    Masks are sampled by nearest neighbor.
 
     Parameters
     ----------
@@ -44,7 +46,8 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         images of one channel, as PNG: of files with a palette the labels are the indices. A bad file, or a mask of
         another size than its image, is an :class:`ImageError`. An image that could not be read needs none: None.
     fill : int
-        Label of the pixels around a rotated, padded or shifted image. The fill of the images is not used.
+        Label of the pixels around a rotated, padded or shifted image; 0 or 1 for masks of objects. The fill of the
+        images is not used.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
 def transform_images(
     images: Batch, others: Images, *, interpolation: Literal["nearest"] | None = None, fill: float = 0.0
 ) -> Batch:
-    """Transform other images of the same sizes, such as depth maps, like the images of a batch.
+    """Apply the geometry of a batch to other images of the same sizes, such as depth maps.
 
     Parameters
     ----------
@@ -114,7 +117,7 @@ def transform_images(
         An image for each of ``images``, of the size of its source; ``gpuimg.open_batch(paths, color="gray",
         depth="native")`` opens depth maps of 16 bits.
     interpolation : {"nearest"}, optional
-        Take the nearest pixel, for values that must not be mixed. By default as ``images``.
+        Take the nearest pixel, for values that must not be mixed. None samples them as ``images``.
     fill : float
         Value of the pixels around a rotated, padded or shifted image, as it is stored. The fill of the images is not
         used.
@@ -287,7 +290,7 @@ def _kind(value: Any) -> str:
 
 @of_targets
 def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
-    """Return the boxes around the masks of objects, and report which masks have any pixel.
+    """Find the bounding box of each object's mask, and report which masks have any pixel.
 
     Parameters
     ----------

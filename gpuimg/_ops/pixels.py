@@ -46,20 +46,20 @@ def erase(
     seed: PerImage | None = None,
     where: Where | None = None,
 ) -> Recording:
-    """Fill a rectangle with a color or with noise.
+    """Hide a rectangle of each image behind a color or noise (random erasing, cutout).
 
     Parameters
     ----------
     i, j : int or (N,) int
-        First row and column of the rectangle, in pixels.
+        First row and column of the rectangle, in pixels; may be negative.
     h, w : int or (N,) int
         Height and width in pixels, at least 0; parts outside the image are ignored.
     v : number, tuple of C, (N,) or (N, C) array or "random"
-        Color, 0 to 255 for uint8 and 0 to 1 for float32; after :func:`normalize` it is painted unchanged. ``"random"``
-        draws a separate value for each pixel and channel: uniform from black to white, as in the paper, or after
-        :func:`normalize` from a standard normal distribution, as in torchvision.
+        Color, in the unit of the images; after :func:`normalize` it is painted unchanged. ``"random"`` draws a separate
+        value for each pixel and channel: uniform from black to white, as in the paper, or after :func:`normalize` from
+        a standard normal distribution, as in torchvision.
     seed : int or (N,) int, optional
-        Seed of the noise, which ``"random"`` needs, as in :func:`gaussian_noise`.
+        Seed of the noise, 0 to 2**48 - 1, as in :func:`gaussian_noise`. ``"random"`` needs it; colors ignore it.
 
     References
     ----------
@@ -118,7 +118,7 @@ def gaussian_noise(
     seed: PerImage,
     where: Where | None = None,
 ) -> Recording:
-    """Add Gaussian noise, drawn separately for each pixel and channel.
+    """Add Gaussian noise, such as a sensor's, drawn separately for each pixel and channel.
 
     Parameters
     ----------
@@ -128,9 +128,6 @@ def gaussian_noise(
         Standard deviation of the noise, at least 0, likewise for values in [0, 1].
     clip : bool
         Clamp the results to [0, 1]; pass False after :func:`normalize`.
-    seed : int or (N,) int
-        0 to 2**48 - 1. Noise depends only on the image's seed and the pixel's position: images of one seed have the
-        same noise. :func:`random_gaussian_noise` draws seeds.
 
     Notes
     -----
@@ -167,7 +164,7 @@ def salt_and_pepper(
     seed: PerImage,
     where: Where | None = None,
 ) -> Recording:
-    """Turn single pixels white or black.
+    """Turn single pixels white or black, as errors of a sensor or of a transmission do.
 
     Parameters
     ----------
@@ -177,8 +174,6 @@ def salt_and_pepper(
         Share of the changed pixels that are white, 0 to 1; 0 drops pixels.
     per_channel : bool
         Draw for each channel rather than for each pixel.
-    seed : int or (N,) int
-        0 to 2**48 - 1, as in :func:`gaussian_noise`.
 
     Examples
     --------
@@ -206,14 +201,12 @@ def record_pattern(recording: Recording, op: ops.Op, where: Any, *params: Any, s
 def shot_noise(
     recording: Recording, photons: PerImage = 100.0, *, seed: PerImage, where: Where | None = None
 ) -> Recording:
-    """Count photons: replace each value by a number from a Poisson distribution with it as the mean.
+    """Add the noise of dim light: replace each value by a Poisson number of photons with it as the mean.
 
     Parameters
     ----------
     photons : float or (N,) float
         Photons of a white pixel, 1 to 2**20: fewer are more noise.
-    seed : int or (N,) int
-        0 to 2**48 - 1, as in :func:`gaussian_noise`.
 
     Notes
     -----
@@ -248,7 +241,7 @@ def grid_mask(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Mask a square in each cell of a grid.
+    """Hide a square in each cell of a grid, so that no part of an object is always visible (GridMask).
 
     Parameters
     ----------
@@ -261,7 +254,7 @@ def grid_mask(
     offset : (x, y)
         Shift of the grid along its axes, in cells; each may be (N,).
     value : number, tuple of C, or (N,) or (N, C) array
-        Color of the squares, as in :func:`erase`.
+        Color of the squares, in the unit of the images.
 
     References
     ----------
@@ -284,7 +277,7 @@ def grid_mask(
 
 @of_images
 def normalize(recording: Recording, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Recording:
-    """Normalize each channel: subtract a mean and divide by a standard deviation.
+    """Normalize each channel for a network: subtract a mean and divide by a standard deviation.
 
     Parameters
     ----------
@@ -354,7 +347,7 @@ def pointwise(
     where: Where | None = None,
     **named: PerImage,
 ) -> Recording:
-    """Apply a Numba function to every pixel, in the same pass as the other functions, on CPU and GPU.
+    """Apply your own Numba function to every pixel, in the pass of the other functions, on CPU and GPU.
 
     Parameters
     ----------
@@ -365,9 +358,9 @@ def pointwise(
         float64 is slow on a GPU. A division by zero gives an infinity or NaN. Any exception is an
         :class:`ImageError` when the batch runs on the CPU; on a GPU it is not noticed, and the pixel is undefined.
     *values : float or (N,) float
-        Values to pass to the function after ``x``.
+        Values to pass to the function after ``x``, each finite.
     **named : float or (N,) float
-        Values by the function's names of them.
+        Values by the names that the function has for them.
 
     Examples
     --------

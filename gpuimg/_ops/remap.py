@@ -45,7 +45,7 @@ def remap(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Sample images at given positions.
+    """Distort images in any way: sample them at given positions.
 
     Parameters
     ----------
@@ -53,10 +53,7 @@ def remap(
         For each pixel of the result its position ``(x, y)`` in the image, in pixels; 0 is the center of the first one.
         Result and grid have the same height and width. For images on a GPU it may be a CuPy array.
     interpolation : {"bilinear", "nearest"}
-    padding_mode : {"constant", "edge", "reflect", "symmetric"}
-        What lies outside the image, as in :func:`pad`.
-    fill : number, tuple of C, or (N,) or (N, C) array
-        Color outside the image, for ``"constant"``, as in :func:`pad`.
+        How values between pixels are computed. ``"nearest"`` is faster, and mixes no values.
 
     Notes
     -----
@@ -183,12 +180,12 @@ def _each_size(size: Any, *given: Any) -> tuple[Ints, list[Any]]:
 
 
 def grid_distortion(size: Indices | Table, x_steps: Range | Table, y_steps: Range | Table) -> AsPassed:
-    """Make the positions of a distortion along both axes, for :func:`remap`.
+    """Make positions for :func:`remap` that widen and narrow columns and rows of the image.
 
     Parameters
     ----------
     size : (height, width) or (N, 2) int
-        Sizes of the images, such as ``images.sizes``.
+        Sizes of the images in pixels, such as ``images.sizes``.
     x_steps, y_steps : (K,) or (N, K) float
         The image is cut into K columns, and as many rows as ``y_steps`` has, of equal widths and heights in the result.
         What each shows of the image is proportional to its number, which is above 0.
@@ -227,12 +224,12 @@ def grid_distortion(size: Indices | Table, x_steps: Range | Table, y_steps: Rang
 
 
 def optical_distortion(size: Indices | Table, k: PerImage, dx: PerImage = 0.0, dy: PerImage = 0.0) -> AsPassed:
-    """Make the positions of a lens's radial distortion, for :func:`remap`.
+    """Make positions for :func:`remap` that distort the image as a lens does, radially.
 
     Parameters
     ----------
     size : (height, width) or (N, 2) int
-        Sizes of the images, such as ``images.sizes``.
+        Sizes of the images in pixels, such as ``images.sizes``.
     k : float or (N,) float
         Strength: positions are ``1 + k * r**2 + k * r**4`` times as far from the center as pixels, where ``r`` is the
         distance in widths and heights of the image. Above 0 the image is shrunk at its border, below 0 enlarged.
@@ -267,12 +264,12 @@ def optical_distortion(size: Indices | Table, k: PerImage, dx: PerImage = 0.0, d
 
 
 def thin_plate_spline(size: Indices | Table, points: Table | TablePerImage, moved: Table | TablePerImage) -> AsPassed:
-    """Make the positions of the smoothest deformation that moves some points, for :func:`remap`.
+    """Make positions for :func:`remap` that move some points, and deform the rest as smoothly as possible.
 
     Parameters
     ----------
     size : (height, width) or (N, 2) int
-        Sizes of the images, such as ``images.sizes``.
+        Sizes of the images in pixels, such as ``images.sizes``.
     points, moved : (K, 2) or (N, K, 2) float
         Points ``(x, y)`` of the image, as fractions of its width and height, and where they are in the result. At least
         three that are not on a line.

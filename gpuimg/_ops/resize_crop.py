@@ -42,7 +42,7 @@ def resize(
     exact: Exact | None = None,
     where: Where | None = None,
 ) -> Recording:
-    """Resize images, with an antialiasing filter by default.
+    """Resize images to a height and width, a shorter side or a longer side; antialiased by default.
 
     Parameters
     ----------
@@ -52,19 +52,18 @@ def resize(
         of shape (N, 2) height and width, for each image; in a tuple each may be (N,). None resizes the longer side to
         ``max_size``.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-        ``"nearest"`` takes the source pixel that contains the center of the new one, as Pillow and torch's
-        ``"nearest-exact"`` do; at ties, Pillow's with ``exact``. torchvision's ``NEAREST`` chooses other pixels. The
-        last three are Pillow's and need ``antialias``. A NumPy array (N,) has one for each image, such as
-        ``rng.choice(["bilinear", "bicubic"])``.
+        How source pixels are weighted. Bilinear is the default, as in torchvision. ``"nearest"`` is fastest, but
+        aliases; it takes the source pixel that contains the center of the new one, as Pillow and torch's
+        ``"nearest-exact"`` do; at ties, Pillow's with ``exact``. torchvision's ``NEAREST`` chooses other pixels.
+        ``"bicubic"`` and ``"lanczos"`` are sharper and slower. The last three are Pillow's and need ``antialias``. A
+        NumPy array (N,) has one for each image, such as ``rng.choice(["bilinear", "bicubic"])``.
     max_size : int or (N,) int, optional
-        With an int ``size``, the largest length of the longer side in pixels; the shorter side shrinks to match. With
-        ``size=None``, the length of the longer side.
-    antialias : bool
-        Widen the filter when downsizing; no effect on ``"nearest"``.
+        With an int ``size``, the largest length of the longer side in pixels, above ``size``; the shorter side shrinks
+        to match. With ``size=None``, the length of the longer side. None sets no limit.
     exact : {"pillow", "pillow12", "torch"}, optional
         Return the bytes of that library's resize of uint8 images, bit for bit: ``"pillow"`` is Pillow since 13.0,
         ``"pillow12"`` Pillow before, ``"torch"`` torchvision and Hugging Face's default image processors on uint8
-        tensors on the CPU. See the notes.
+        tensors on the CPU. It needs ``antialias``. None resamples in float32. See the notes.
 
     Notes
     -----
@@ -144,9 +143,9 @@ def crop(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Crop a rectangle. Parts of it outside the image are black, as in torchvision.
+    """Crop a rectangle at a given position.
 
-    Later functions do not see pixels outside the rectangle.
+    Parts of it outside the image are black, as in torchvision. Later functions do not see pixels outside the rectangle.
 
     Parameters
     ----------
@@ -211,13 +210,15 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
 @explained({"size": "it is output_size here, as in torchvision's function"})
 @of_resized
 def center_crop(recording: Recording, output_size: Size, *, where: Where | None = None) -> Recording:
-    """Crop the center. Images smaller than the crop get a black border.
+    """Crop a rectangle of a given size from the center of each image.
+
+    Images smaller than the crop get a black border.
 
     Parameters
     ----------
     output_size : int or (height, width)
-        Size of the result in pixels. One number, or a list or tuple of one, sets both. In a tuple each may be (N,); a
-        NumPy array of shape (N,) or (N, 2) has one number or both for each image.
+        Size of the result in pixels, at least 1. One number, or a list or tuple of one, sets both. In a tuple each may
+        be (N,); a NumPy array of shape (N,) or (N, 2) has one number or both for each image.
 
     Notes
     -----
@@ -256,12 +257,14 @@ def resized_crop(
     exact: Exact | None = None,
     where: Where | None = None,
 ) -> Recording:
-    """Crop a rectangle and resize it: :func:`crop`, then :func:`resize`.
+    """Crop a rectangle at a given position and resize it: :func:`crop`, then :func:`resize`.
 
     Parameters
     ----------
     top, left, height, width : int or (N,) int
-        Rectangle to crop, in pixels, as in :func:`crop`.
+        Rectangle to crop, in pixels: its first row and column, and its size, at least 1.
+    size : int or (height, width)
+        New size of the rectangle in pixels. An int is the length of the shorter side, in all forms of :func:`resize`.
 
     Examples
     --------
@@ -314,7 +317,7 @@ def pad(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Pad images with a border.
+    """Pad images with a border: of a color, of the repeated edge, or of the mirrored image.
 
     Parameters
     ----------
@@ -322,12 +325,9 @@ def pad(
         Width of the border in pixels. One number, or a list or tuple of one, sets all sides; each number may be (N,).
         A NumPy array of shape (N,), (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
     fill : number, tuple of C, or (N,) or (N, C) array
-        Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32. A list or tuple of C
-        numbers is one color of all images. A NumPy array has a number (N,) or a color (N, C) for each image, or as
-        (1, C) one color of all.
-    padding_mode : {"constant", "edge", "reflect", "symmetric"}
-        ``"edge"`` repeats the outermost pixels. ``"reflect"`` and ``"symmetric"`` mirror the image repeatedly, without
-        and with its outermost pixels. All three ignore ``fill``.
+        Color of the border in the unit of the images, with ``padding_mode="constant"``. A list or tuple of C numbers is
+        one color of all images. A NumPy array has a number (N,) or a color (N, C) for each image, or as (1, C) one
+        color of all.
 
     Notes
     -----

@@ -21,7 +21,9 @@ __all__ = ["five_crop", "ten_crop", "uniform_temporal_subsample"]
 
 @of_images
 def five_crop(recording: Recording, size: Size) -> Recording:
-    """Crop the four corners and the center of each image, which must be at least as large as the crops.
+    """Crop the four corners and the center of each image, to average a model's predictions for them.
+
+    Images must be at least as large as the crops.
 
     Returns
     -------
@@ -60,12 +62,14 @@ def _crops(recording: Recording, size: Any, count: int, flip: Callable[..., Reco
 
 @of_images
 def ten_crop(recording: Recording, size: Size, vertical_flip: bool = False) -> Recording:
-    """Crop the four corners and the center of each image and of its mirror image.
+    """Crop the corners and the center of each image and of its mirror image, to average predictions for them.
+
+    Images must be at least as large as the crops.
 
     Parameters
     ----------
     vertical_flip : bool
-        Flip images vertically instead of horizontally.
+        Mirror images vertically instead of horizontally.
 
     Returns
     -------
@@ -87,14 +91,14 @@ def ten_crop(recording: Recording, size: Size, vertical_flip: bool = False) -> R
 def uniform_temporal_subsample(recording: Recording, num_samples: int, *, frames: int | None = None) -> Recording:
     """Keep evenly spaced frames of each clip, from the first to the last.
 
+    Images are a batch of clips, or the frames of all clips in order.
+
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Clips, or the frames of all clips in order.
     num_samples : int
         Number of frames to keep of each clip, at least 1; frames repeat if the clip has fewer.
     frames : int, optional
-        Number of frames of each clip; required unless ``images`` is a batch of clips.
+        Number of frames of each clip, at least 1; None is that of a batch of clips, and refused for other images.
 
     Returns
     -------

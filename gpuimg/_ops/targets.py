@@ -126,14 +126,13 @@ def transform_boxes(
     clip: bool = True,
     centers: bool = False,
 ) -> tuple[AsPassed, AsPassed]:
-    """Transform bounding boxes like the images of a batch, and report which of them are still visible.
+    """Apply the geometry of a batch to bounding boxes, and report which of them are still visible.
 
     Parameters
     ----------
-    boxes : (N, K, 4) array or list of (K, 4) arrays
-        Boxes of each image, in pixels of the source images, within which upright ones must lie.
-    format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
-        As in :func:`convert_bounding_box_format`; rotated boxes have 8 or 5 numbers in place of 4.
+    boxes : (N, K, D) array or list of (K, D) arrays
+        K boxes of each image, in pixels of the source images, within which upright ones must lie; D is 4, and for
+        rotated formats 8 or 5.
     min_area : float or (N,) float
         A box counts as visible if more than this area of it is, in square pixels of the result; at least 0.
     clip : bool
@@ -144,7 +143,7 @@ def transform_boxes(
 
     Returns
     -------
-    boxes : (N, K, 4) array or list of (K, 4) arrays
+    boxes : (N, K, D) array or list of (K, D) arrays
         All boxes, in the order, form and format passed; float32 if they were, else float64. A rotation replaces an
         upright box by the smallest upright box around its moved corners. A rotated box stays a rectangle: after a shear
         or a perspective it is the one with the longer diagonal. ``"xyxyxyxy"`` holds the moved corners themselves.
@@ -198,7 +197,7 @@ def _as_moved(recording: Recording, moved: Moved, rows: Rows, format: str, clip:
 
 @of_targets
 def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
-    """Transform points of the source images like the images of a batch.
+    """Apply the geometry of a batch to points of its source images.
 
     Parameters
     ----------
@@ -234,7 +233,7 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
 def transform_keypoints(
     images: Batch, keypoints: KeypointsPerImage, *, pixel_indices: bool = False, flip_indices: Indices | None = None
 ) -> AsPassed:
-    """Transform key points like the images of a batch, and mark those that are no longer in the image.
+    """Apply the geometry of a batch to key points, and mark those that are no longer in the image.
 
     Parameters
     ----------
@@ -242,9 +241,11 @@ def transform_keypoints(
         P points for each of K objects of an image: ``x`` and ``y`` in pixels of the source images, and the visibility
         of COCO: 0 not labeled, 1 hidden, 2 visible.
     pixel_indices : bool
-        As in :func:`transform_points`. COCO's key points are pixel indices.
+        Whether ``(0, 0)`` is the center of the first pixel, as for COCO's key points, or its top left corner; see
+        :func:`transform_points`.
     flip_indices : (P,) int, optional
-        The point that each becomes in a mirrored image: left and right eye exchange their places, for example.
+        The point, 0 to P - 1, that each becomes in a mirrored image: left and right eye exchange their places, for
+        example. None exchanges none.
 
     Notes
     -----

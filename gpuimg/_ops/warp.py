@@ -9,6 +9,7 @@ import numpy as np
 from .._batch.functions import of_images, of_resized
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_warps
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .._plan.plan import shift_matrix
 from .resize_crop import fill_outside
@@ -70,6 +71,7 @@ def _center(center: Any, recording: Recording) -> Floats:
 
 
 @of_resized
+@of_warps
 def rotate(
     recording: Recording,
     angle: PerImage,
@@ -80,22 +82,12 @@ def rotate(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Rotate images counter-clockwise.
+    """Rotate images counter-clockwise about their center or another point.
 
     Parameters
     ----------
     angle : float or (N,) float
         Angle in degrees, counter-clockwise.
-    interpolation : {"nearest", "bilinear", "bicubic"}
-        A NumPy array (N,) has one for each image. A chain is resampled once, with the smoothest interpolation among its
-        calls: bilinear after a bilinear resize.
-    expand : bool
-        Enlarge each result to contain the whole rotated image; ``center`` then has no effect.
-    center : (x, y), optional
-        Center of rotation in pixels from the top left corner; each may be (N,). The default is the image center.
-    fill : number, tuple of C, (N,) or (N, C) array or None
-        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image, whereas
-        torchvision fills with black.
 
     Notes
     -----
@@ -143,6 +135,7 @@ def _expanded(sizes: Ints, local: Floats) -> Ints:
 
 
 @of_images
+@of_warps
 def affine(
     recording: Recording,
     angle: PerImage,
@@ -164,15 +157,10 @@ def affine(
     translate : (x, y)
         Shift in pixels, applied after the rotation; each may be (N,).
     scale : float or (N,) float
-        Scale factor, at least 1e-6.
+        Scale factor, at least 1e-6: 1 keeps the size of what is shown, 2 doubles it.
     shear : float or (x, y)
         Shear in degrees, -89 to 89. One number shears along x, a list or tuple of one along both axes, as in
         torchvision. Each may be (N,); a NumPy array of shape (N,) or (N, 2) has one number or both for each image.
-    interpolation : {"nearest", "bilinear", "bicubic"}
-    fill : number, tuple of C, (N,) or (N, C) array or None
-        Color around the image, as in :func:`rotate`.
-    center : (x, y), optional
-        Center of rotation, scale and shear in pixels, as in :func:`rotate`.
 
     Examples
     --------
@@ -195,6 +183,7 @@ def affine(
 
 
 @of_images
+@of_warps
 def perspective(
     recording: Recording,
     startpoints: Table | TablePerImage,
@@ -204,16 +193,13 @@ def perspective(
     *,
     where: Where | None = None,
 ) -> Recording:
-    """Apply the perspective transform that moves four points of the image to four others.
+    """Change the perspective, such that four points of the image move to four others.
 
     Parameters
     ----------
     startpoints, endpoints : (4, 2) or (N, 4, 2) array_like
         Points of the image, and their positions in the result: ``(x, y)`` in pixels. No three may lie on a line, nor
         the horizon pass through the top left corner.
-    interpolation : {"bilinear", "nearest", "bicubic"}
-    fill : number, tuple of C, (N,) or (N, C) array or None
-        Color around the image, as in :func:`rotate`.
 
     Examples
     --------

@@ -29,7 +29,9 @@ def fog(
     seed: PerImage,
     where: Where | None = None,
 ) -> Recording:
-    """Mix images with a color, here more and there less: fog, or with black, the shadows of clouds.
+    """Add patches of fog: mix images with a color, here more and there less.
+
+    Black as the color gives the shadows of clouds.
 
     Parameters
     ----------
@@ -38,9 +40,7 @@ def fog(
     scale : float or (N,) float
         Distance between thick and thin places in pixels, at least 1.
     color : number, tuple of C, (N,) or (N, C) array, optional
-        Color, as in :func:`erase`; white by default.
-    seed : int or (N,) int
-        0 to 2**48 - 1. Images of one seed have the same fog. :func:`random_fog` draws seeds.
+        Color of the fog, in the unit of the images. None is white.
 
     Notes
     -----
@@ -84,22 +84,20 @@ def rain(
     seed: PerImage,
     where: Where | None = None,
 ) -> Recording:
-    """Draw streaks of rain.
+    """Draw streaks of rain at random positions.
 
     Parameters
     ----------
     amount : float or (N,) float
         How much it rains, 0 to 1: the share of the cells of a lattice that have a streak, which covers a sixteenth.
     length, width : float or (N,) float
-        Sides of a streak in pixels, at least 1.
+        Length and width of a streak in pixels, at least 1.
     angle : float or (N,) float
         Direction in degrees, -90 to 90: 0 falls straight down, and above 0 to the right.
     color : number, tuple of C, (N,) or (N, C) array, optional
-        Color of streaks, as in :func:`erase`; white by default.
+        Color of streaks, in the unit of the images. None is white.
     opacity : float or (N,) float
-        Share of the color in a streak, 0 to 1.
-    seed : int or (N,) int
-        0 to 2**48 - 1. Images of one seed have the same streaks. :func:`random_rain` draws seeds.
+        Share of the color in a streak, 0 to 1; the rest is the image.
 
     Notes
     -----
@@ -130,7 +128,7 @@ def rain(
 def shadow(
     recording: Recording, corners: Table | TablePerImage, factor: PerImage = 0.5, *, where: Where | None = None
 ) -> Recording:
-    """Darken, or lighten, what lies in a polygon.
+    """Cast a shadow: darken, or lighten, what lies in a polygon.
 
     Parameters
     ----------
@@ -138,7 +136,7 @@ def shadow(
         Corners (x, y) of the polygon in pixels, 3 to 6, for all images or for each. Where edges cross, it is filled by
         the even-odd rule.
     factor : float or (N,) float
-        What the values inside are multiplied by, at least 0; results are clamped.
+        What the values inside are multiplied by, at least 0: below 1 darkens, above 1 lightens. Results are clamped.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Descriptions of plans: one line of text for each operation applied to an image."""
+"""Descriptions of plans: one line of text for each operation applied to an image.
+
+A line is an operation with its values, in words without a colon: ``contrast 1.38``, ``hue -0.007 turns``.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks.text import counted
 from .._checks.types import Floats
 from ..kernels import exact, layout, ops, prepass
 from .plan import Plan
@@ -44,7 +48,7 @@ def _segment(plan: Plan, k: int, white: float) -> list[str]:
     chosen = int(plan.grid.filter[k])
     if chosen == layout.GAUSSIAN and plan.grid.kernel is not None:
         size, sigma = plan.grid.kernel[k], plan.grid.origins[0].support[k]
-        lines.append(f"gaussian blur: {size[0]} x {size[1]} pixels, sigma {_list(sigma)} (x, y)")
+        lines.append(f"gaussian blur {size[0]} x {size[1]} pixels, sigma {_list(sigma)} (x, y)")
     moved = False
     for at, entry in enumerate([*plan.entries, None]):
         for step in (step for step in plan.history if step.at == at):
@@ -55,12 +59,12 @@ def _segment(plan: Plan, k: int, white: float) -> list[str]:
         normalized = None if entry is None else entry.normalization(k)
         if normalized is not None:
             white = 1.0  # colors painted after normalize are not in the source's unit
-            lines.append(f"normalize: mean {_color(normalized[0])}, std {_color(normalized[1])}")
+            lines.append(f"normalize with mean {_color(normalized[0])}, std {_color(normalized[1])}")
         elif entry is not None:
             lines += _op(plan, ops.OPS[entry.codes[k]], entry.params[k].astype(np.float64), white)
     if moved and chosen in _FILTERS:
         once = "sampled once" if plan.exact is None else f"sampled exactly as {_LIBRARIES[plan.exact]} does"
-        lines.append(f"{once}: {_FILTERS[chosen]}")
+        lines.append(f"{once}, {_FILTERS[chosen]}")
     if moved and chosen in _BORDERS:
         lines.append(_BORDERS[chosen])
     return lines
@@ -90,7 +94,7 @@ def _geometry(matrix: Floats, old: Any, new: Any) -> list[str]:
     if not _is(matrix[2], (0.0, 0.0, 1.0)):
         corners = np.array([(0, 0, 1), (width, 0, 1), (width, height, 1), (0, height, 1)], np.float64) @ forward.T
         points = ", ".join(f"({_list(point[:2] / point[2])})" for point in corners)
-        return [f"perspective: the corners go to {points} (x, y)"]
+        return [f"perspective with corners at {points} (x, y)"]
     return [_affine(forward, (width, height), (columns, rows))]
 
 
@@ -119,7 +123,7 @@ def _window(top: float, left: float, rows: int, columns: int, height: int, width
     inside = top >= 0 and left >= 0 and top + rows <= height and left + columns <= width
     around = top <= 0 and left <= 0 and top + rows >= height and left + columns >= width
     how = "crop" if inside else "pad" if around else "crop and pad"
-    return f"{how}: {_rectangle(left, top, left + columns, top + rows)} of {height} x {width}"
+    return f"{how} {_rectangle(left, top, left + columns, top + rows)} of {height} x {width}"
 
 
 def _matrix(scale_x: float, scale_y: float, x: float, y: float) -> Floats:
@@ -139,15 +143,16 @@ def _op(plan: Plan, op: ops.Op, params: Floats, white: float) -> list[str]:
         return []
     if op in _DESCRIBE:
         return [_DESCRIBE[op](plan, params, white)]
-    values = ", ".join(f"{name} {_number(params[op.at(name)])}" for name in op.parameters)
-    return [f"{op.name}: {values}" if values else op.name]
+    values = ((name, _number(params[op.at(name)])) for name in op.parameters)
+    words = ", ".join(value if name in ("factor", op.name) else f"{name} {value}" for name, value in values)
+    return [f"{op.name} {words}" if words else op.name]
 
 
 def _painted(plan: Plan, params: Floats, white: float) -> str:
     color = _color(params[ops.COLOR] * white)
     if params[ops.PAINT.at("inside")] == 0.0:
-        return f"fill around the image: {color}"
-    return f"erase: {_rectangle(*params[ops.RECTANGLE])}, color {color}"
+        return f"fill around the image with {color}"
+    return f"erase {_rectangle(*params[ops.RECTANGLE])}, color {color}"
 
 
 def _pointwise(plan: Plan, params: Floats, white: float) -> str:
@@ -155,16 +160,16 @@ def _pointwise(plan: Plan, params: Floats, white: float) -> str:
     code = function.py_func.__code__
     names = code.co_varnames[5 : code.co_argcount]
     values = zip(names, params[ops.POINTWISE.width :], strict=False)
-    return ", ".join([f"pointwise: {code.co_name}", *(f"{name} {_number(value)}" for name, value in values)])
+    return ", ".join([f"pointwise {code.co_name}", *(f"{name} {_number(value)}" for name, value in values)])
 
 
 def _noisy(plan: Plan, params: Floats, white: float) -> str:
     given = {name: params[ops.NOISE.at(name)] for name in ops.NOISE.parameters}
     seed = _seed(params, ops.NOISE)
     if given["keep"]:
-        return f"gaussian noise: mean {_number(given['mean'])}, sigma {_number(given['scale'])}, seed {seed}"
+        return f"gaussian noise with mean {_number(given['mean'])}, sigma {_number(given['scale'])}, seed {seed}"
     rectangle = _rectangle(*(given[name] for name in ("x0", "y0", "x1", "y1")))
-    return f"erase: {rectangle}, {'uniform' if given['uniform'] else 'normal'} noise, seed {seed}"
+    return f"erase {rectangle}, {'uniform' if given['uniform'] else 'normal'} noise, seed {seed}"
 
 
 def _gridded(plan: Plan, params: Floats, white: float) -> str:
@@ -172,20 +177,20 @@ def _gridded(plan: Plan, params: Floats, white: float) -> str:
     cells = math.hypot(along, across)
     angle = math.degrees(math.atan2(-across, along))
     color = _color(params[ops.GRID.at("red") : ops.GRID.at("blue") + 1] * white)
-    size = f"cells of {_number(1.0 / cells)} pixels, squares of {_number(share / cells)}"
-    return f"grid mask: {size}, turned by {_number(angle)} degrees, color {color}"
+    size = f"cells of {_number(1.0 / cells)} pixels, squares of {_number(share / cells)} pixels"
+    return f"grid mask with {size}, turned by {_number(angle)} degrees, color {color}"
 
 
 def _moved(plan: Plan, params: Floats, white: float) -> str:
     taps, x, y = params[:3]
-    return f"motion blur: {_number(taps)} pixels, {_number(math.degrees(math.atan2(-y, x)))} degrees"
+    return f"motion blur {_number(taps)} pixels, {_number(math.degrees(math.atan2(-y, x)))} degrees"
 
 
 def _displaced(plan: Plan, params: Floats, white: float) -> str:
     along, down, density = (params[ops.ELASTIC.at(name)] for name in ("along", "down", "density"))
     sigma = 1.0 / (density * ops.NODE_SPACING)
     alpha = np.array([along, down]) * ops.elastic_scale(sigma)
-    return f"elastic: alpha {_list(alpha)} (x, y), sigma {_number(sigma)}, seed {_seed(params, ops.ELASTIC)}"
+    return f"elastic alpha {_list(alpha)} (x, y), sigma {_number(sigma)}, seed {_seed(params, ops.ELASTIC)}"
 
 
 def _windowed(plan: Plan, params: Floats, white: float) -> str:
@@ -196,30 +201,30 @@ def _morphed(plan: Plan, params: Floats, white: float) -> str:
     option = int(params[ops.MORPHOLOGY.at("option")])
     kind = "dilate" if option & prepass.GREATEST else "erode"
     shape = "rectangle" if option & prepass.RECTANGLE else "cross or ellipse"
-    return f"{kind}: {shape} of {_windowed(plan, params, white)}"
+    return f"{kind} with a {shape} of {_windowed(plan, params, white)}"
 
 
 def _sampled(plan: Plan, params: Floats, white: float) -> str:
     nearest = int(params[ops.REMAP.at("option")]) & prepass.NEAREST_PIXEL
-    return f"remap: sampled at given positions, {'nearest' if nearest else 'bilinear'}"
+    return f"remap from given positions, {'nearest' if nearest else 'bilinear'}"
 
 
 def _speckled(plan: Plan, params: Floats, white: float) -> str:
     salt, amount, colored = params[ops.SALT_AND_PEPPER.at("salt") :][:3]
     share = f"{_number(salt / amount)} of them white" if amount else "none"
     each = "values" if colored else "pixels"
-    return f"salt and pepper: {_number(amount)} of the {each}, {share}, seed {_seed(params, ops.SALT_AND_PEPPER)}"
+    return f"salt and pepper {_number(amount)} of the {each}, {share}, seed {_seed(params, ops.SALT_AND_PEPPER)}"
 
 
 def _counted(plan: Plan, params: Floats, white: float) -> str:
     photons = params[ops.SHOT_NOISE.at("photons")]
-    return f"shot noise: {_number(photons)} photons, seed {_seed(params, ops.SHOT_NOISE)}"
+    return f"shot noise {_number(photons)} photons, seed {_seed(params, ops.SHOT_NOISE)}"
 
 
 def _fogged(plan: Plan, params: Floats, white: float) -> str:
     density, per_pixel, *color = params[ops.FOG.at("density") :][:5]
     shape = f"density {_number(density)}, scale {_number(1.0 / per_pixel)} pixels"
-    return f"fog: {shape}, color {_color(np.array(color) * white)}, seed {_seed(params, ops.FOG)}"
+    return f"fog {shape}, color {_color(np.array(color) * white)}, seed {_seed(params, ops.FOG)}"
 
 
 def _rained(plan: Plan, params: Floats, white: float) -> str:
@@ -228,18 +233,18 @@ def _rained(plan: Plan, params: Floats, white: float) -> str:
     angle = _number(math.degrees(math.atan2(right, down)))
     shape = f"amount {_number(amount)}, streaks of {_number(sides[0])} x {_number(sides[1])} pixels, {angle} degrees"
     light = f"color {_color(np.array(color) * white)}, opacity {_number(opacity)}"
-    return f"rain: {shape}, {light}, seed {_seed(params, ops.RAIN)}"
+    return f"rain {shape}, {light}, seed {_seed(params, ops.RAIN)}"
 
 
 def _shaded(plan: Plan, params: Floats, white: float) -> str:
     factor, *corners = params[ops.SHADOW.at("factor") :][: len(ops.SHADOW.parameters)]
     points = dict.fromkeys(f"({_list(point)})" for point in np.reshape(corners, (-1, 2)))
-    return f"shadow: factor {_number(factor)}, in {', '.join(points)} (x, y)"
+    return f"shadow {_number(factor)} in {', '.join(points)} (x, y)"
 
 
 def _matrix_of_colors(plan: Plan, params: Floats, white: float) -> str:
     rows = params[: len(ops.COLOR_MATRIX.parameters)].reshape(3, 4) * (1.0, 1.0, 1.0, white)
-    return f"color matrix: {', '.join(f'({_list(row)})' for row in rows)}"
+    return f"color matrix {', '.join(f'({_list(row)})' for row in rows)}"
 
 
 def _seed(params: Floats, op: ops.Op) -> int:
@@ -248,24 +253,28 @@ def _seed(params: Floats, op: ops.Op) -> int:
 
 # Descriptions of ops whose recorded parameters differ from those the user gave.
 _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
-    ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
-    ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(max(params[0], 0.0) * white)}",
-    ops.SOLARIZE_ADD: lambda plan, params, white: (
-        f"solarize add: {_number(params[0] * white)} below {_number(params[1] * white)}"
+    ops.HSV: lambda plan, params, white: (
+        f"hsv {_number(params[0])} turns, saturation {_number(params[1])}, value {_number(params[2])}"
     ),
-    ops.POSTERIZE: lambda plan, params, white: f"posterize: {_number(math.log2(params[1] + 1.0))} bits",
+    ops.PERMUTE: lambda plan, params, white: f"permute channels {_list(params[:3])}",
+    ops.HUE: lambda plan, params, white: f"hue {_number(params[0])} turns",
+    ops.SOLARIZE: lambda plan, params, white: f"solarize from {_number(max(params[0], 0.0) * white)}",
+    ops.SOLARIZE_ADD: lambda plan, params, white: (
+        f"solarize add {_number(params[0] * white)} below {_number(params[1] * white)}"
+    ),
+    ops.POSTERIZE: lambda plan, params, white: f"posterize to {counted(round(math.log2(params[1] + 1.0)), 'bit')}",
     ops.PAINT: _painted,
     ops.POINTWISE: _pointwise,
     ops.NOISE: _noisy,
     ops.GRID: _gridded,
     ops.MOTION: _moved,
     ops.ELASTIC: _displaced,
-    ops.JPEG: lambda plan, params, white: f"jpeg: quality {_number(params[0])}",
-    ops.MEDIAN: lambda plan, params, white: f"median blur: {_windowed(plan, params, white)}",
+    ops.JPEG: lambda plan, params, white: f"jpeg quality {_number(params[0])}",
+    ops.MEDIAN: lambda plan, params, white: f"median blur {_windowed(plan, params, white)}",
     ops.MORPHOLOGY: _morphed,
-    ops.WEIGHTED: lambda plan, params, white: f"filter: {_windowed(plan, params, white)}",
+    ops.WEIGHTED: lambda plan, params, white: f"filter {_windowed(plan, params, white)}",
     ops.CLAHE: lambda plan, params, white: (
-        f"clahe: {params[1]:.0f} x {params[0]:.0f} tiles, at most {params[4]:.0f} pixels of a level"
+        f"clahe {params[1]:.0f} x {params[0]:.0f} tiles, at most {counted(round(params[4]), 'pixel')} of a level"
     ),
     ops.REMAP: _sampled,
     ops.COLOR_MATRIX: _matrix_of_colors,
@@ -274,7 +283,7 @@ _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.FOG: _fogged,
     ops.RAIN: _rained,
     ops.SHADOW: _shaded,
-    ops.LOOK_UP: lambda plan, params, white: f"lookup table: {params[1]:.0f} entries",
+    ops.LOOK_UP: lambda plan, params, white: f"lookup table of {params[1]:.0f} entries",
 }
 
 

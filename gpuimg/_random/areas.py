@@ -32,12 +32,12 @@ _NO_POSITIONS = np.zeros((1, 1, 2), np.float32)
 def random_median_blur(
     recording: Recording, kernel_size: float | Range = (3, 7), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Recording:
-    """Blur with a median of random size, with probability ``p``, as albumentations' ``MedianBlur``.
+    """Remove specks by a median of random size, with probability ``p``, as albumentations' ``MedianBlur``.
 
     Parameters
     ----------
     kernel_size : int or (low, high)
-        Range of the size in pixels, both limits included: odd numbers, as in :func:`median_blur`.
+        Side of the square in pixels, 3 to 7, or the range to draw odd numbers from, both limits included.
     """
     rng = rng_of(recording, rng, "random_median_blur")
     least, most = arguments.whole_low_high(kernel_size, "kernel_size", prepass.MEDIANS[0], prepass.MEDIANS[-1])
@@ -55,7 +55,7 @@ def random_box_blur(
     Parameters
     ----------
     kernel_size : int or (low, high)
-        Range of the side in pixels, both limits included, as in :func:`box_blur`.
+        Side of the square in pixels, 1 to 31, or the range to draw it from, both limits included.
     """
     rng = rng_of(recording, rng, "random_box_blur")
     least, most = arguments.whole_low_high(kernel_size, "kernel_size", 1, prepass.MOST_WINDOW)
@@ -76,14 +76,14 @@ def random_emboss(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Emboss by a random strength, with probability ``p``, as albumentations' ``Emboss``.
+    """Make images look embossed, by a random strength, with probability ``p``, as albumentations' ``Emboss``.
 
     Parameters
     ----------
     alpha : float or (low, high)
-        Range of the share of the embossed image, 0 to 1, as in :func:`emboss`.
+        Share of the embossed image, 0 to 1, or the range to draw it from.
     strength : float or (low, high)
-        Range of the strength, at least 0.
+        Weight of the differences between neighbors, at least 0, or the range to draw it from.
     """
     rng = rng_of(recording, rng, "random_emboss")
     shares = arguments.one_or_range(alpha, "alpha", low=0.0, high=1.0)
@@ -102,16 +102,16 @@ def random_morphology(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Erode, dilate, open or close with a window of random size, with probability ``p``.
+    """Shrink or grow bright shapes with a window of random size, with probability ``p``.
 
     Parameters
     ----------
     kind : {"erode", "dilate", "open", "close"}
-        As in :func:`morphology`.
+        Take the least value, the greatest, or one after the other, as in :func:`morphology`.
     kernel_size : int or (low, high)
-        Range of the side in pixels, both limits included.
+        Side of the window in pixels, 1 to 31, or the range to draw it from, both limits included.
     shape : {"rectangle", "cross", "ellipse"}
-        As in :func:`morphology`.
+        The pixels of the window that count, as in :func:`morphology`.
     """
     rng = rng_of(recording, rng, "random_morphology")
     least, most = arguments.whole_low_high(kernel_size, "kernel_size", 1, prepass.MOST_WINDOW)
@@ -123,14 +123,14 @@ def random_morphology(
 def random_clahe(
     recording: Recording, clip_limit: float | Range = (1.0, 4.0), tiles: Size = 8, p: PerImage = 0.5, *, rng: Rng | int
 ) -> Recording:
-    """Equalize the contrast of each part up to a random limit, with probability ``p``, as albumentations' ``CLAHE``.
+    """Bring out local contrast up to a random limit, with probability ``p``, as albumentations' ``CLAHE``.
 
     Parameters
     ----------
     clip_limit : float or (low, high)
-        Range of the limit; one number is the limit of all images. As in :func:`clahe`.
+        Limit as in :func:`clahe`, at least 0, or the range to draw it from.
     tiles : int, (x, y), or array of shape (N,) or (N, 2)
-        Number of tiles along both axes, as in :func:`clahe`.
+        Number of tiles along both axes, 1 to 64.
     """
     rng = rng_of(recording, rng, "random_clahe")
     low, high = arguments.one_or_range(clip_limit, "clip_limit", low=0.0)
@@ -145,7 +145,7 @@ def random_tone_curve(recording: Recording, scale: float = 0.1, p: PerImage = 0.
     Parameters
     ----------
     scale : float
-        Standard deviation of the curve's two middle points from the diagonal, 0 to 1.
+        Standard deviation of the curve's two middle points from the diagonal, 0 to 1, for values in [0, 1].
 
     Notes
     -----
@@ -192,8 +192,6 @@ def random_grid_distortion(
         Number of columns and of rows, at least 1.
     limit : float
         What a column or row shows of the image is ``1 - limit`` to ``1 + limit`` times its share, 0 to 0.9.
-    padding_mode, fill
-        As in :func:`remap`.
 
     References
     ----------
@@ -222,9 +220,7 @@ def random_optical_distortion(
     Parameters
     ----------
     k : float or (low, high)
-        Range of the strength, as in :func:`optical_distortion`; a number is a range around 0.
-    padding_mode, fill
-        As in :func:`remap`.
+        Range of the strength, as in :func:`optical_distortion`; one number ``k`` stands for ``(-k, k)``.
 
     References
     ----------
@@ -254,9 +250,7 @@ def random_thin_plate_spline(
     scale : float
         Standard deviation of the movements, as a fraction of the image's sides, 0 to 1.
     points : int
-        Points along each axis, 2 to 16.
-    padding_mode, fill
-        As in :func:`remap`.
+        Points along each axis, 2 to 16: more points bend smaller parts.
 
     References
     ----------

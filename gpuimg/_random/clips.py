@@ -32,16 +32,30 @@ def random_clips(
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
-    """Open clips that start at random frames of their videos, such that whole clips fit.
+    """Open clips of videos for training: each starts at a random frame, such that the whole clip fits.
+
+    The clip of a video that is too short starts at its first frame.
 
     Parameters
     ----------
-    sources, frames, stride
-        As in :func:`open_clips`.
+    sources : sequence
+        One video for each clip: a path, file bytes or an open binary file, as in :func:`open_clips`.
+    frames : int
+        Frames of each clip, at least 1.
+    stride : int or (N,) int
+        Step between frames, at least 1: 1 takes all, 2 every other one.
     rng : Rng or int
-        Generator for the clips, or a seed; one draw for each clip.
-    short, device, color, on_error, max_pixels
-        As in :func:`open_clips`. The clip of a video that is too short starts at its first frame.
+        Generator with a sample for each clip, or a seed, 0 to 2**64 - 1; one draw for each clip.
+    short : {"repeat", "wrap", "error"}
+        For a clip that extends past the video's end: repeat the last frame, continue with the first ones, or fail.
+    device : {"cpu", "cuda", "cuda:1", ...}, optional
+        Where the batch is computed. None is ``GPUIMG_DEVICE``, else a GPU if one works, else the CPU.
+    color : {"rgb", "gray"}
+        3 or 1 channels; gray is luma.
+    on_error : {"raise", "fill"}
+        Raise one :class:`DecodeError` for all bad clips, or fill their frames with black, as in :func:`open_clips`.
+    max_pixels : int
+        Videos with larger frames are bad.
 
     Returns
     -------

@@ -36,14 +36,15 @@ def color_jitter(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Jitter brightness, contrast, saturation and hue, in a random order for each image.
+    """Vary brightness, contrast, saturation and hue at random, in a random order for each image.
 
     Parameters
     ----------
     brightness, contrast, saturation : float or (low, high), optional
-        Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``.
+        Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``. None changes nothing.
     hue : float or (low, high), optional
-        Range of the hue factor, within -0.5 to 0.5; one number ``f`` stands for ``(-f, f)``.
+        Range of the hue factor, -0.5 to 0.5 of a full turn; one number ``f`` stands for ``(-f, f)``. None changes
+        nothing.
 
     Notes
     -----
@@ -106,7 +107,7 @@ def random_photometric_distort(
     brightness, contrast, saturation : (low, high)
         Range of the factor, at least 0.
     hue : (low, high)
-        Range of the hue factor, within -0.5 to 0.5.
+        Range of the hue factor, -0.5 to 0.5 of a full turn.
     p : float or (N,) float
         Probability of each change of an image, 0 to 1.
 
@@ -190,9 +191,9 @@ def random_channel_dropout(
     Parameters
     ----------
     count : int
-        How many channels, 1 to all.
+        How many channels to fill, 1 to C.
     fill : float or (N,) float
-        Their value, as in :func:`channel_dropout`.
+        Value of these channels, 0 to white, in the unit of the images.
     """
     rng = rng_of(recording, rng, "random_channel_dropout")
     most = arguments.whole_number(count, "count", 1, recording.channels)
@@ -205,12 +206,12 @@ def random_channel_dropout(
 def random_rgb_shift(
     recording: Recording, limit: float | tuple[float, float, float] = 0.08, p: PerImage = 0.5, *, rng: Rng | int
 ) -> Recording:
-    """Add a random constant to each channel, with probability ``p``, as albumentations' ``RGBShift``.
+    """Tint images: add a random constant to each channel, with probability ``p``, as albumentations' ``RGBShift``.
 
     Parameters
     ----------
     limit : float or (red, green, blue)
-        Largest change either way, 0 to 1, for values in [0, 1], also for uint8 images.
+        Largest change either way, 0 to 1, for values in [0, 1], also for uint8 images. One number is for all channels.
     """
     rng = rng_of(recording, rng, "random_rgb_shift")
     most = arguments.color(limit, 1, recording.channels, 1.0, "limit")[0]
@@ -230,18 +231,18 @@ def random_grayscale(recording: Recording, p: PerImage = 0.1, *, rng: Rng | int)
 
 @of_images
 def random_invert(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
-    """Invert images with probability ``p``."""
+    """Make negatives with probability ``p``: subtract each value from white."""
     return color.invert.record(recording, where=rng_of(recording, rng, "random_invert").bernoulli(p))
 
 
 @of_images
 def random_solarize(recording: Recording, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
-    """Invert all values at or above a threshold with probability ``p``.
+    """Invert bright values only, those at or above a threshold, with probability ``p``.
 
     Parameters
     ----------
     threshold : float or (N,) float
-        Threshold, as in :func:`solarize`.
+        Least value that is inverted, 0 to white, in the unit of the images.
 
     Examples
     --------
@@ -253,12 +254,12 @@ def random_solarize(recording: Recording, threshold: PerImage, p: PerImage = 0.5
 
 @of_images
 def random_posterize(recording: Recording, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
-    """Reduce the number of bits of each value with probability ``p``.
+    """Reduce images to few levels per channel, with probability ``p``: keep only the high bits of each value.
 
     Parameters
     ----------
     bits : int or (N,) int
-        Number of bits to keep, as in :func:`posterize`.
+        Number of high bits to keep, 0 to 8: 1 keeps 2 levels, 8 keeps 256.
 
     Examples
     --------
@@ -270,11 +271,11 @@ def random_posterize(recording: Recording, bits: PerImage, p: PerImage = 0.5, *,
 
 @of_images
 def random_autocontrast(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
-    """Stretch each channel to the full range with probability ``p``."""
+    """Stretch each channel to the full range, from black to white, with probability ``p``."""
     return color.autocontrast.record(recording, where=rng_of(recording, rng, "random_autocontrast").bernoulli(p))
 
 
 @of_images
 def random_equalize(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
-    """Equalize the histogram of each channel with probability ``p``."""
+    """Spread the values of each channel evenly over the range, with probability ``p``: equalize its histogram."""
     return color.equalize.record(recording, where=rng_of(recording, rng, "random_equalize").bernoulli(p))

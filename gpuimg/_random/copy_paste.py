@@ -63,22 +63,21 @@ def copy_paste(
     rng: Rng | int,
     partner: PerImage | None = None,
 ) -> CopyPaste:
-    """Paste objects of another image onto each image. Computed immediately in float32.
+    """Paste objects of another image onto each image, to train instance segmentation.
+
+    Computed immediately in float32. Images have one size; clips are refused.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        All of one size; clips are refused.
     masks : (N, H, W) array or list of (H, W) arrays
         NumPy arrays of integers: the label of the object that each pixel shows, 0 for background. They match the
         images as passed: apply :func:`transform_masks` to masks of the source images first.
     share : float or (N,) float
         Probability, 0 to 1, that an object of the other image is pasted.
     min_area : float or (N,) float
-        An image's own object becomes background if fewer pixels of it stay visible.
+        An image's own object becomes background if fewer pixels of it stay visible; at least 0.
     partner : (N,) int, optional
-        Index of the image whose objects are pasted. The default is the previous image in the batch, as in
-        :func:`mixup`.
+        Index of the image whose objects are pasted. None is the previous image in the batch, as in :func:`mixup`.
 
     Returns
     -------

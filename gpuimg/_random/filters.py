@@ -20,15 +20,14 @@ __all__ = ["random_gaussian_blur", "random_jpeg", "random_motion_blur", "random_
 def random_gaussian_blur(
     recording: Recording, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
 ) -> Recording:
-    """Blur with a Gaussian of random width, with probability ``p``.
+    """Blur with a Gaussian of random width, with probability ``p``, which removes noise and fine detail.
 
     Parameters
     ----------
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
-        Size of the filter in pixels, as in :func:`gaussian_blur`.
+        Size of the filter in pixels, odd and below twice that of the image, as in :func:`gaussian_blur`.
     sigma : float or (low, high)
-        Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
-        all blurred images.
+        Standard deviation in pixels, 1e-6 to 1e6, or the range to draw it from. A list or tuple of one is one number.
     """
     rng = rng_of(recording, rng, "random_gaussian_blur")
     sigma = arguments.unwrapped(sigma)
@@ -44,12 +43,12 @@ def random_gaussian_blur(
 def random_sharpness(
     recording: Recording, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int
 ) -> Recording:
-    """Adjust sharpness with probability ``p``, as torchvision's ``RandomAdjustSharpness``.
+    """Sharpen or smooth with probability ``p``, as torchvision's ``RandomAdjustSharpness``.
 
     Parameters
     ----------
     sharpness_factor : float or (N,) float
-        Factor, as in :func:`adjust_sharpness`.
+        Factor, at least 0: 0 smooths the image, 1 keeps it, 2 sharpens it.
     """
     rng = rng_of(recording, rng, "random_sharpness")
     return filters.adjust_sharpness.record(recording, sharpness_factor, where=rng.bernoulli(p))
@@ -64,12 +63,12 @@ def random_motion_blur(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Blur along a line of random length and angle, with probability ``p``.
+    """Blur along a line of random length and angle, as a moving camera does, with probability ``p``.
 
     Parameters
     ----------
     length : int or (low, high)
-        Range of the length in pixels, both limits included, as in :func:`motion_blur`.
+        Length of the line in pixels, 1 to 255, or the range to draw it from, both limits included.
     degrees : (low, high)
         Range of the angle in degrees from the x axis, counter-clockwise.
     """
@@ -85,12 +84,12 @@ def random_motion_blur(
 def random_jpeg(
     recording: Recording, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int
 ) -> Recording:
-    """Add the artifacts of JPEG compression at a random quality, with probability ``p``.
+    """Make images look compressed: add the artifacts of JPEG at a random quality, with probability ``p``.
 
     Parameters
     ----------
     quality : int or (low, high)
-        Range of the quality, both limits included, within 1 to 100, as in :func:`jpeg`.
+        Quality as in libjpeg, 1 to 100, or the range to draw it from, both limits included.
     """
     rng = rng_of(recording, rng, "random_jpeg")
     low, high = arguments.whole_low_high(quality, "quality", 1, 100)

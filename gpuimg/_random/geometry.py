@@ -12,6 +12,7 @@ import numpy as np
 from .._batch.functions import of_images, of_resized
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_warps
 from .._checks.types import Color, Exact, Floats, Interpolation, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
 from .._ops.exact_resize import exact_rule
@@ -37,7 +38,7 @@ def random_resized_crop(
     exact: Exact | None = None,
     rng: Rng | int,
 ) -> Recording:
-    """Crop a rectangle of random area, aspect ratio and position, and resize it.
+    """Crop a rectangle of random area, aspect ratio and position, and resize it, as in training of classifiers.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def random_resized_crop(
         Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,), and an
         (N, 2) array has a range for each image.
     ratio : (low, high)
-        Range of the rectangle's width divided by its height; the logarithm is drawn uniformly.
+        Range of the rectangle's width divided by its height, at least 1e-6; the logarithm is drawn uniformly.
 
     Notes
     -----
@@ -85,11 +86,9 @@ def random_crop(
     Parameters
     ----------
     padding : int, (x, y) or (left, top, right, bottom), optional
-        Border in pixels to add before the crop, as in :func:`pad`.
+        Border in pixels to add before the crop, as in :func:`pad`. None adds none.
     pad_if_needed : bool
-        Pad images smaller than the crop by the missing pixels on both sides; otherwise they are refused.
-    fill, padding_mode
-        Color and content of the border, as in :func:`pad`.
+        Pad images smaller than the crop by the missing pixels on both sides; if False, they are refused.
 
     Examples
     --------
@@ -130,6 +129,7 @@ def random_vertical_flip(recording: Recording, p: PerImage = 0.5, *, rng: Rng | 
 
 
 @of_resized
+@of_warps
 def random_rotation(
     recording: Recording,
     degrees: float | Range,
@@ -140,14 +140,12 @@ def random_rotation(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Rotate images by a random angle.
+    """Rotate images by a random angle about their center or another point.
 
     Parameters
     ----------
     degrees : float or (low, high)
         Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
-    interpolation, expand, center, fill
-        As in :func:`rotate`.
     """
     rng = rng_of(recording, rng, "random_rotation")
     low, high = arguments.symmetric(degrees, "degrees")
@@ -155,6 +153,7 @@ def random_rotation(
 
 
 @of_images
+@of_warps
 def random_affine(
     recording: Recording,
     degrees: float | Range,
@@ -174,13 +173,12 @@ def random_affine(
     degrees : float or (low, high)
         Range of the angle in degrees, **clockwise**; one number ``d`` stands for ``(-d, d)``.
     translate : (x, y), optional
-        Largest shift as a fraction of width and height, 0 to 1; shifts are rounded to whole pixels.
+        Largest shift as a fraction of width and height, 0 to 1; shifts are rounded to whole pixels. None shifts none.
     scale : (low, high), optional
-        Range of the scale factor, at least 1e-6.
+        Range of the scale factor, at least 1e-6: 2 doubles the size of what is shown. None does not scale.
     shear : float, (low, high) or (x low, x high, y low, y high), optional
-        Range of the shear in degrees; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is along x only.
-    interpolation, fill, center
-        As in :func:`affine`.
+        Range of the shear in degrees, -89 to 89; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is
+        along x only. None does not shear.
     """
     rng = rng_of(recording, rng, "random_affine")
     n = recording.image_count
@@ -214,7 +212,7 @@ def random_zoom_out(
     Parameters
     ----------
     fill : number, tuple of C, or (N,) or (N, C) array
-        Color of the canvas, as in :func:`pad`.
+        Color of the canvas, in the unit of the images.
     side_range : (low, high)
         Range of the canvas's sides as multiples of the image's, at least 1.
 
@@ -238,6 +236,7 @@ def random_zoom_out(
 
 
 @of_images
+@of_warps
 def random_perspective(
     recording: Recording,
     distortion_scale: float = 0.5,
@@ -247,14 +246,12 @@ def random_perspective(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Apply a random perspective with probability ``p``: move the corners inwards by random amounts.
+    """Change the perspective at random, with probability ``p``: move the corners inwards by random amounts.
 
     Parameters
     ----------
     distortion_scale : float
         Largest displacement of a corner as a fraction of the distance to the center, 0 to 1.
-    interpolation, fill
-        As in :func:`perspective`.
 
     Notes
     -----

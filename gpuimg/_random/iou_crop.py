@@ -37,7 +37,7 @@ def random_iou_crop(
     sampler_options: Sequence[float] | None = None,
     trials: int = 40,
 ) -> Recording:
-    """Crop each image around some of its boxes, as SSD does in training.
+    """Crop each image around some of its boxes, to train detectors on parts of images, as SSD does.
 
     For each image a minimum overlap is drawn from the options. Then rectangles are drawn until one contains the center
     of a box and has at least that intersection over union with it. After ``trials`` rectangles without success another
@@ -49,12 +49,13 @@ def random_iou_crop(
         Boxes in pixels of the source images, as for :func:`transform_boxes`; the geometry recorded so far is applied
         to them.
     format : {"xyxy", "xywh", "cxcywh"}
+        What the numbers of a box are: two corners, or the first corner or the center with width and height.
     min_scale, max_scale : float
         Range of the rectangle's height and width as fractions of the image's, above 0 and at most 1.
     min_aspect_ratio, max_aspect_ratio : float
         Range of the rectangle's width divided by its height, above 0.
     sampler_options : sequence of float, optional
-        Minimum overlaps to draw from, at least 0; (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1) by default.
+        Minimum overlaps to draw from, at least 0; None is (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1).
     trials : int
         Number of rectangles to try for each overlap, at least 1.
 

@@ -48,7 +48,7 @@ class Mix(NamedTuple):
         num_classes : int
             Number of classes.
         partner_labels : (N,) int or (N, num_classes) float, optional
-            Labels of the partner batch, if ``partner`` was a batch.
+            Labels of the partner batch, if ``partner`` was a batch; None for partners in the same batch.
 
         Returns
         -------
@@ -80,17 +80,18 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
 @docstrings.of_images
 def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
-    """Apply MixUp: blend each image with a partner. Computed immediately in float32.
+    """Apply MixUp: blend each image with a partner, and return the weights to blend their labels.
+
+    Computed immediately in float32. Each image has the size of its partner.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Each image has the size of its partner.
     alpha : float
-        Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6.
+        Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6: 1 draws them uniformly, less
+        leaves more of one image.
     partner : (N,) int or Batch, optional
-        Index of the image to mix in, or a batch with as many images of the same size. The default is the previous
-        image in the batch, as in torchvision.
+        Index of the image to mix in, or a batch with as many images of the same size. None is the previous image in
+        the batch, as in torchvision.
 
     Returns
     -------
@@ -118,13 +119,18 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
 @docstrings.of_images
 def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
-    """Apply CutMix: paste a rectangle of a partner into each image. Computed immediately in float32.
+    """Apply CutMix: paste a rectangle of a partner into each image, and return the weights of their labels.
+
+    Computed immediately in float32. Each image has the size of its partner.
 
     Parameters
     ----------
-    images, alpha, rng, partner
-        As in :func:`mixup`. The area of the rectangle, before it is clipped at the border, is 1 minus the drawn weight
-        as a fraction of the image's.
+    alpha : float
+        Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6. The area of the rectangle,
+        before it is clipped at the border, is 1 minus the drawn weight as a fraction of the image's.
+    partner : (N,) int or Batch, optional
+        Index of the image to paste from, or a batch with as many images of the same size. None is the previous image in
+        the batch, as in torchvision.
 
     Returns
     -------
@@ -180,18 +186,21 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
 def blend(
     images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
 ) -> Batch:
-    """Blend batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed immediately in float32.
+    """Blend two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``.
+
+    Computed immediately in float32. Both are on one device, and each image has the size of its partner.
 
     Parameters
     ----------
-    images, others : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        On one device; each image has the size of its partner.
+    others : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8, uint16 or float32
+        Images to blend with, with the channels of ``images``.
     weight : float or (N,) float
         Weight of ``images``, 0 to 1.
     partner : (N,) int, optional
-        Index of each image's partner in ``others``; the same index by default.
+        Index of each image's partner in ``others``; None is the same index.
     rectangle : (N, 4) int, optional
-        Rectangle that shows only the partner: ``x0, y0, x1, y1`` in pixels. Parts outside the image are ignored.
+        Rectangle that shows only the partner: ``x0, y0, x1, y1`` in pixels. Parts outside the image are ignored. None
+        is no rectangle.
 
     Returns
     -------

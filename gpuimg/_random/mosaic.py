@@ -67,8 +67,10 @@ class Mosaic(NamedTuple):
         ----------
         boxes : (N, K, 4) array or list of (K, 4) arrays
             Boxes in pixels of the source images, as for :func:`gpuimg.transform_boxes`.
-        format, min_area
-            As in :func:`gpuimg.transform_boxes`.
+        format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
+            What the numbers of a box are, as in :func:`gpuimg.convert_bounding_box_format`.
+        min_area : float
+            A box counts as visible if more than this area of it is, in square pixels of the result; at least 0.
 
         Returns
         -------
@@ -148,24 +150,20 @@ def mosaic(
     rng: Rng | int,
     partner: Table | None = None,
 ) -> Mosaic:
-    """Combine four images around a random point. Computed immediately in float32.
+    """Combine four images around a random point, with their boxes, labels and masks, as YOLO does.
 
-    Each image is at most as large as half of the result.
+    Computed immediately in float32. Images may differ in size; each is at most as large as half of the result.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Images of any sizes.
     size : int or (height, width)
-        Size of the results in pixels, at least 2.
+        Size of the results in pixels, at least 2. One number sets both.
     center : (low, high)
         Range of the point at which the images meet, as a fraction of both sides, 0 to 1.
     fill : number, tuple of C, or (N,) or (N, C) array
-        Color around the images, as in :func:`pad`.
-    rng : Rng or int
-        Generator for the images, or clips, or a seed.
+        Color around the images, in the unit of the images.
     partner : (N, 3) int, optional
-        Indices of the other images. The default is the three previous images in the batch.
+        Indices of the other images. None is the three previous images in the batch.
 
     Returns
     -------

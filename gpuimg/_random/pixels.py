@@ -40,14 +40,14 @@ def random_erasing(
     count: int = 1,
     rng: Rng | int,
 ) -> Recording:
-    """Erase a rectangle of random area, aspect ratio and position, with probability ``p``.
+    """Hide a rectangle of random area, aspect ratio and position, with probability ``p``.
 
     Parameters
     ----------
     scale : (low, high)
         Range of the rectangle's area as a fraction of the image's, 0 to 1.
     ratio : (low, high)
-        Range of the rectangle's height divided by its width; the logarithm is drawn uniformly.
+        Range of the rectangle's height divided by its width, at least 1e-6; the logarithm is drawn uniformly.
     value : number, tuple of C, (N,) or (N, C) array, "random" or "color"
         Color of the rectangle, or noise, as in :func:`erase`. ``"color"`` draws one color for each rectangle, uniform
         from black to white, or after :func:`normalize` from a standard normal distribution.
@@ -103,12 +103,12 @@ def coarse_dropout(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Erase several rectangles of random sizes at random positions, with probability ``p``.
+    """Hide several rectangles of random sizes at random positions, with probability ``p`` (Cutout).
 
     Parameters
     ----------
     holes : int or (low, high)
-        Range of the number of rectangles, both limits included, within 1 to 64.
+        Number of rectangles, 1 to 64, or the range to draw it from, both limits included.
     height, width : (low, high)
         Range of a rectangle's sides as fractions of the image's, 0 to 1; sides are at least one pixel.
     value : number, tuple of C, (N,) or (N, C) array or "random"
@@ -155,7 +155,7 @@ def random_grid_mask(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Apply GridMask with probability ``p``: mask squares of a grid of random cell size, angle and offset.
+    """Apply GridMask with probability ``p``: hide squares of a grid of random cell size, angle and offset.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def random_grid_mask(
     degrees : (low, high)
         Range of the grid's angle in degrees, counter-clockwise.
     value : number, tuple of C, or (N,) or (N, C) array
-        Color of the squares, as in :func:`erase`.
+        Color of the squares, in the unit of the images.
 
     Notes
     -----
@@ -189,16 +189,16 @@ def random_gaussian_noise(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Add Gaussian noise with probability ``p``, drawn separately for each pixel and channel.
+    """Add Gaussian noise, such as a sensor's, with probability ``p``: separately for each pixel and channel.
 
     Parameters
     ----------
     mean : float or (N,) float
         Mean of the noise, for values in [0, 1], also for uint8 images.
     sigma : float or (low, high)
-        Standard deviation of the noise, at least 0, or the range from which it is drawn for each image.
+        Standard deviation of the noise, at least 0, likewise for values in [0, 1], or the range to draw it from.
     clip : bool
-        Clamp the results to [0, 1], as in :func:`gaussian_noise`.
+        Clamp the results to [0, 1]; pass False after :func:`normalize`.
     """
     rng = rng_of(recording, rng, "random_gaussian_noise")
     low, high = arguments.one_or_range(sigma, "sigma", low=0.0)
@@ -217,12 +217,12 @@ def random_salt_and_pepper(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Turn single pixels white or black, with probability ``p``.
+    """Turn single pixels white or black, as errors of a sensor or of a transmission do, with probability ``p``.
 
     Parameters
     ----------
     amount : float or (low, high)
-        Share of the pixels that change, 0 to 1, or the range from which it is drawn for each image.
+        Share of the pixels that change, 0 to 1, or the range to draw it from.
     salt : float or (N,) float
         Share of the changed pixels that are white, 0 to 1; 0 drops pixels.
     per_channel : bool
@@ -239,12 +239,12 @@ def random_salt_and_pepper(
 def random_shot_noise(
     recording: Recording, photons: float | Range = (50.0, 500.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Recording:
-    """Count photons, with probability ``p``: each value becomes a number from a Poisson distribution.
+    """Add the noise of dim light, with probability ``p``: each value becomes a Poisson number of photons.
 
     Parameters
     ----------
     photons : float or (low, high)
-        Photons of a white pixel, as in :func:`shot_noise`, or the range; the logarithm is drawn uniformly.
+        Photons of a white pixel, 1 to 2**20, or the range to draw it from, uniformly in the logarithm.
     """
     rng = rng_of(recording, rng, "random_shot_noise")
     low, high = arguments.one_or_range(photons, "photons", low=1.0)
@@ -264,12 +264,20 @@ def random_elastic(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Deform images elastically with probability ``p``; the displacement is drawn for each image.
+    """Deform images like rubber with probability ``p``: move every pixel by a smooth random displacement.
 
     Parameters
     ----------
-    alpha, sigma, interpolation, fill
-        As in :func:`elastic`.
+    alpha : float or (x, y)
+        Strength along both axes, at least 0, in the forms of :func:`elastic`; displacements are proportional to it.
+    sigma : float or (N,) float
+        Smoothness in pixels, at least 1: the standard deviation of the Gaussian that blurs the displacements. A larger
+        sigma also makes displacements smaller.
+    interpolation : {"bilinear", "nearest"}
+        How values between pixels are computed; ``"nearest"`` mixes no values. A NumPy array (N,) has one for each
+        image.
+    fill : number, tuple of C, (N,) or (N, C) array or None
+        Color around the image, in the unit of the images; None repeats the border.
     """
     rng = rng_of(recording, rng, "random_elastic")
     where = rng.bernoulli(p)

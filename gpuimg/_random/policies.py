@@ -16,6 +16,7 @@ from .._batch.functions import of_images
 from .._batch.recording import Recording
 from .._checks import docstrings
 from .._checks.arguments import flag, number, whole_number
+from .._checks.docstrings import of_policies
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
@@ -65,6 +66,7 @@ _AUGMIX = _Space(0.3, 1.0 / 3.0, 30.0, 0.9, (4, 4))
 
 
 @of_images
+@of_policies
 def rand_augment(
     recording: Recording,
     num_ops: int = 2,
@@ -75,7 +77,7 @@ def rand_augment(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Apply RandAugment: several ops drawn for each image, all of the same strength.
+    """Apply RandAugment: several random ops to each image, all of the same strength.
 
     Parameters
     ----------
@@ -85,10 +87,6 @@ def rand_augment(
         Strength of the ops, 0 to ``num_magnitude_bins - 1``.
     num_magnitude_bins : int
         Number of strengths, at least 2.
-    interpolation : {"nearest", "bilinear", "bicubic"}
-        Interpolation of the ops that move pixels.
-    fill : number, tuple of C, or (N,) or (N, C) array
-        Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
 
     Notes
     -----
@@ -110,6 +108,7 @@ def rand_augment(
 
 
 @of_images
+@of_policies
 def trivial_augment(
     recording: Recording,
     num_magnitude_bins: int = 31,
@@ -118,14 +117,12 @@ def trivial_augment(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Apply TrivialAugment (wide): one random op of random strength for each image.
+    """Apply TrivialAugment (wide): one random op of random strength to each image, with nothing to tune.
 
     Parameters
     ----------
     num_magnitude_bins : int
         Number of strengths, at least 2; each is drawn with equal probability.
-    interpolation, fill
-        As in :func:`rand_augment`.
 
     References
     ----------
@@ -140,6 +137,7 @@ def trivial_augment(
 
 
 @of_images
+@of_policies
 def auto_augment(
     recording: Recording,
     policy: Policy = "imagenet",
@@ -148,14 +146,12 @@ def auto_augment(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Apply AutoAugment: a random one of the learned pairs of ops for each image.
+    """Apply AutoAugment: a random one of the pairs of ops that were learned on a data set, to each image.
 
     Parameters
     ----------
     policy : {"imagenet", "cifar10", "svhn"}
-        The data set on which the pairs were learned.
-    interpolation, fill
-        As in :func:`rand_augment`.
+        The data set on which the pairs of ops were learned.
 
     References
     ----------
@@ -175,6 +171,7 @@ def auto_augment(
 
 
 @docstrings.of_images
+@of_policies
 def augmix(
     images: Images,
     severity: int = 3,
@@ -187,12 +184,14 @@ def augmix(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Apply AugMix: mix each image with results of random chains of ops. Computed immediately in float32.
+    """Apply AugMix: mix each image with results of random chains of ops.
+
+    Computed immediately in float32.
 
     Parameters
     ----------
     severity : int
-        Strength of the ops, 1 to 10.
+        Largest strength of the ops, 1 to 10.
     mixture_width : int
         Number of chains, at least 1.
     chain_depth : int
@@ -201,8 +200,6 @@ def augmix(
         Parameter of the beta and Dirichlet distributions of the mixing weights, at least 1e-6.
     all_ops : bool
         Include brightness, color, contrast and sharpness.
-    interpolation, fill
-        As in :func:`rand_augment`.
 
     Returns
     -------

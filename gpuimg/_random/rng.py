@@ -22,21 +22,22 @@ _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32
 LEAST_BETA = 1e-6  # parameter of gamma and beta distributions: draws of smaller ones underflow float64
 
-_draw = documented(returns="(N,) float64", raises="ValueError\n    For reversed limits, and parameters out of range.")
+_draw = documented(returns="(N,) float64")
 
 
 class Rng:
-    """Random generator for the samples of one batch. The k-th draw of a sample is the same in any batch.
+    """Random generator for the samples of one batch: its numbers depend on the sample, not on the batch.
 
-    The generator is counter-based: its key is (seed, epoch), and its counter holds the stream, the sample index and the
-    number of the draw. Each method makes one draw and returns one value for each sample.
+    Each method makes one draw and returns one value for each sample; the k-th draw of a sample is the same in any
+    batch. The generator is counter-based: its key is (seed, epoch), and its counter holds the stream, the sample index
+    and the number of the draw.
 
     Parameters
     ----------
     seed : int
-        0 to 2**64 - 1.
+        Seed of all numbers, 0 to 2**64 - 1.
     epoch : int
-        0 to 2**64 - 1; the numbers differ between epochs.
+        Epoch of the training, 0 to 2**64 - 1; the numbers differ between epochs.
     indices : (N,) int
         Index of each sample in the data set, at least 0.
 
@@ -159,7 +160,7 @@ class Rng:
         Parameters
         ----------
         count : int
-            Number of words for each sample.
+            Number of words for each sample, at least 0.
 
         Returns
         -------
@@ -178,7 +179,7 @@ class Rng:
         Parameters
         ----------
         count : int
-            Number of values for each sample.
+            Number of values for each sample, at least 0.
 
         Returns
         -------
@@ -191,7 +192,13 @@ class Rng:
 
     @_draw
     def uniform(self, low: PerImage = 0.0, high: PerImage = 1.0) -> Floats:
-        """Draw uniformly from [low, high); the limits may be (N,)."""
+        """Draw uniformly from [low, high).
+
+        Parameters
+        ----------
+        low, high : float or (N,) float
+            Limits of the numbers; ``high`` is at least ``low``.
+        """
         lows = arguments.per_image(low, self._count, "low")
         highs = arguments.per_image(high, self._count, "high")
         if np.any(highs < lows):
@@ -201,7 +208,15 @@ class Rng:
 
     @_draw
     def normal(self, mean: PerImage = 0.0, std: PerImage = 1.0) -> Floats:
-        """Draw from a normal distribution by Box and Muller's method; the parameters may be (N,)."""
+        """Draw from a normal distribution by Box and Muller's method.
+
+        Parameters
+        ----------
+        mean : float or (N,) float
+            Mean of the numbers.
+        std : float or (N,) float
+            Standard deviation of the numbers, at least 0.
+        """
         n = self._count
         means = arguments.per_image(mean, n, "mean")
         stds = arguments.per_image(std, n, "std", low=0.0)
@@ -210,7 +225,12 @@ class Rng:
 
     @_draw
     def gamma(self, shape: PerImage) -> Floats:
-        """Draw from a gamma distribution of scale 1 by Marsaglia and Tsang's method; ``shape`` may be (N,).
+        """Draw from a gamma distribution of scale 1 by Marsaglia and Tsang's method.
+
+        Parameters
+        ----------
+        shape : float or (N,) float
+            Shape of the distribution, which is also its mean, at least 1e-6.
 
         Notes
         -----
@@ -241,7 +261,13 @@ class Rng:
 
     @_draw
     def beta(self, a: PerImage, b: PerImage) -> Floats:
-        """Draw from a beta distribution, as one gamma draw divided by the sum of two; makes two draws."""
+        """Draw from a beta distribution, as one gamma draw divided by the sum of two; makes two draws.
+
+        Parameters
+        ----------
+        a, b : float or (N,) float
+            Parameters of the distribution, at least 1e-6; the mean is ``a / (a + b)``.
+        """
         n = self._count
         firsts, seconds = (arguments.per_image(v, n, name, low=LEAST_BETA) for v, name in ((a, "a"), (b, "b")))
         one, other = self._log_gamma(firsts), self._log_gamma(seconds)
@@ -249,7 +275,12 @@ class Rng:
 
     @_draw
     def integers(self, low: PerImage, high: PerImage) -> Ints:
-        """Draw whole numbers from low to high - 1; the limits may be (N,).
+        """Draw whole numbers from low to high - 1.
+
+        Parameters
+        ----------
+        low, high : int or (N,) int
+            Least number, and the number after the largest, from -2**24 to 2**24.
 
         Returns
         -------
@@ -267,7 +298,12 @@ class Rng:
 
     @_draw
     def bernoulli(self, p: PerImage = 0.5) -> Mask:
-        """Draw True with probability ``p``, which may be (N,).
+        """Draw True with probability ``p``.
+
+        Parameters
+        ----------
+        p : float or (N,) float
+            Probability of True, 0 to 1.
 
         Returns
         -------
@@ -283,9 +319,9 @@ class Rng:
         Parameters
         ----------
         options : int or sequence
-            Options to choose from; an int stands for ``range(options)``.
+            Options to choose from, at least one; an int stands for ``range(options)``.
         p : sequence of float, optional
-            Probabilities that add up to 1; equal ones by default.
+            Probability of each option; they add up to 1. None makes all equally likely.
 
         Returns
         -------
@@ -307,6 +343,11 @@ class Rng:
 
     def permutation(self, count: int) -> Ints:
         """Draw a random order of the numbers below ``count`` for each sample.
+
+        Parameters
+        ----------
+        count : int
+            How many numbers to order, at least 0.
 
         Returns
         -------

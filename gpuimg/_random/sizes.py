@@ -32,12 +32,12 @@ def random_resize(
     exact: Exact | None = None,
     rng: Rng | int,
 ) -> Recording:
-    """Resize images so that the shorter side has a random length.
+    """Resize images so that the shorter side has a random length in a range.
 
     Parameters
     ----------
     min_size, max_size : int
-        Range of the length in pixels, both limits included; torchvision leaves out the upper one.
+        Range of the length in pixels, 1 to 2**24, both limits included; torchvision leaves out the upper one.
 
     Examples
     --------
@@ -62,14 +62,14 @@ def random_short_side_resize(
     exact: Exact | None = None,
     rng: Rng | int,
 ) -> Recording:
-    """Resize images so that the shorter side has a length drawn from a list, as ``RandomShortestSize``.
+    """Resize images so that the shorter side has a length drawn from a list, as DETR does in training.
 
     Parameters
     ----------
     min_size : int or sequence of int
-        Lengths of the shorter side to choose from, in pixels.
+        Lengths of the shorter side to choose from, in pixels, at least 1.
     max_size : int, optional
-        Largest length of the longer side in pixels; the shorter side shrinks to match.
+        Largest length of the longer side in pixels; the shorter side shrinks to match. None sets no limit.
 
     Notes
     -----
@@ -116,7 +116,8 @@ def scale_jitter(
     Parameters
     ----------
     target_size : int or (height, width)
-        Target size in pixels. One number, or a list or tuple of one, sets both; torchvision's is (width, height).
+        Target size in pixels, at least 1. One number, or a list or tuple of one, sets both; torchvision's is (width,
+        height). Each may be (N,); an (N, 2) array has both for each image.
     scale_range : (low, high)
         Range of the multiple, at least 1e-6.
 

@@ -92,7 +92,7 @@ def timm_augment(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Apply a policy written as timm's: RandAugment, AugMix, AutoAugment or 3-Augment.
+    """Apply an augmentation policy written as timm's: RandAugment, AugMix, AutoAugment or 3-Augment.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def timm_augment(
     interpolation : {"random", "nearest", "bilinear", "bicubic"}
         Interpolation of ops that move pixels; ``"random"`` draws bilinear or bicubic for each of them.
     fill : number, tuple of C, or (N,) or (N, C) array, optional
-        Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32. The default is timm's gray, 128 of 255.
+        Color around moved images, in the unit of the images. None is timm's gray, 128 of 255.
 
     Returns
     -------

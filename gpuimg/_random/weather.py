@@ -30,16 +30,19 @@ def random_fog(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Add fog with probability ``p``; with black as the color, the shadows of clouds.
+    """Add patches of fog of random density, with probability ``p``.
+
+    Black as the color gives the shadows of clouds.
 
     Parameters
     ----------
     density : float or (low, high)
-        Range of the mean share of the color, 0 to 1.
+        Mean share of the color, 0 to 1, or the range to draw it from.
     scale : float or (low, high)
-        Range of the distance between thick and thin places, as a fraction of the image's longer side, 0 to 1.
+        Distance between thick and thin places, as a fraction of the image's longer side, 0 to 1, or the range to draw
+        it from.
     color : number, tuple of C, (N,) or (N, C) array, optional
-        Color, as in :func:`fog`; white by default.
+        Color of the fog, in the unit of the images. None is white.
     """
     rng = rng_of(recording, rng, "random_fog")
     shares = arguments.one_or_range(density, "density", low=0.0, high=1.0)
@@ -67,16 +70,18 @@ def random_rain(
 
     Parameters
     ----------
-    amount, length, width : float or (low, high)
-        Ranges of the parameters of :func:`rain`.
+    amount : float or (low, high)
+        How much it rains, 0 to 1, as in :func:`rain`, or the range to draw it from.
+    length, width : float or (low, high)
+        Length and width of a streak in pixels, at least 1, or the ranges to draw them from.
     degrees : float or (low, high)
-        Range of the direction in degrees, -90 to 90: 0 falls straight down, and above 0 to the right.
+        Direction in degrees, -90 to 90, or the range to draw it from: 0 falls straight down, and above 0 to the right.
     color : number, tuple of C, (N,) or (N, C) array, optional
-        Color of streaks, as in :func:`rain`.
+        Color of streaks, in the unit of the images. None is white.
     opacity : float or (low, high)
-        Range of the share of the color in a streak, 0 to 1.
+        Share of the color in a streak, 0 to 1, or the range to draw it from.
     brightness : float or (low, high)
-        Range of the factor of the image under the streaks, at least 0.
+        Factor of the image under the streaks, at least 0, or the range to draw it from.
     """
     rng = rng_of(recording, rng, "random_rain")
     ranges = (
@@ -102,16 +107,16 @@ def random_shadow(
     *,
     rng: Rng | int,
 ) -> Recording:
-    """Darken what lies in random polygons, with probability ``p``, as albumentations' ``RandomShadow``.
+    """Cast shadows of random shapes, with probability ``p``, as albumentations' ``RandomShadow``.
 
     Parameters
     ----------
     factor : float or (low, high)
-        Range of what values in a shadow are multiplied by, at least 0; drawn for each shadow.
+        What values in a shadow are multiplied by, at least 0, or the range to draw it from, for each shadow.
     count : int or (low, high)
-        Range of the number of shadows, both limits included, within 1 to 16.
+        Number of shadows, 1 to 16, or the range to draw it from, both limits included.
     region : (x0, y0, x1, y1)
-        Where the five corners of each lie, as fractions of the image's width and height.
+        Rectangle in which the five corners of each shadow lie, as fractions of the image's width and height.
     """
     rng = rng_of(recording, rng, "random_shadow")
     low, high = arguments.one_or_range(factor, "factor", low=0.0)

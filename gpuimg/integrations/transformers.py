@@ -34,9 +34,9 @@ BACKEND = "gpuimg"
 # second differ for gray images.
 _OTHERS = ("VivitImageProcessor", "Inkling2ImageProcessor")
 
-# Their own steps in torch take less time than gpuimg's records of them: they resize floating-point values, or one image
-# after another. gpuimg decodes for them. Measured by ``python -m bench.processors``.
-_BY_TORCH = frozenset(
+#: Families for which gpuimg only decodes: their own steps in torch take less time than its records of them, as they
+#: resize floating-point values, or one image after another. Measured by ``python -m bench.processors``.
+BY_TORCH = frozenset(
     """
     DINOv3ViT DepthPro EfficientLoFTR EfficientNet Glm5Next ImageGPT Inkling Kosmos2_5 LightGlue Llama4 MiniCPMOcr
     MiniCPMV4_6 Molmo2 NemotronH_Omni_Reasoning_V3 NeoMME Nougat Owlv2 PPDocLayoutV2 PPDocLayoutV3 PPDocLayoutV4
@@ -115,7 +115,7 @@ def _extended(base: Any) -> type:
     """Return a subclass of a processor of the backend "torchvision" that runs on images without pixels."""
     from . import deferred
 
-    recipe = _RECIPES.get(base.__name__)
+    recipe = RECIPES.get(base.__name__)
 
     def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("device") not in (None, "cpu"):
@@ -123,7 +123,7 @@ def _extended(base: Any) -> type:
         to_rgb = bool(kwargs.get("do_convert_rgb", self.do_convert_rgb))
         listed, counts = _listed(images)
         needs_rgb = bool(kwargs.get("do_normalize", self.do_normalize)) and np.size(self.image_mean) == 3
-        by_torch = base.__name__.removesuffix("ImageProcessor") in _BY_TORCH
+        by_torch = base.__name__.removesuffix("ImageProcessor") in BY_TORCH
         if by_torch and not any(map(_is_file, listed)):
             return base.preprocess(self, images, *args, **kwargs)
         opened, others = _opened(listed, self, to_rgb, needs_rgb)
@@ -377,7 +377,7 @@ def _gemma3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | Non
 
 
 #: Processors whose patches or tiles are stored by the pass that computes them; by their class.
-_RECIPES: dict[str, _Recipe] = {
+RECIPES: dict[str, _Recipe] = {
     "CohereCompassImageProcessor": _qwen2_vl,
     "Cosmos3EdgeImageProcessor": partial(_glm4v, order="PPC"),
     "Ernie4_5_VLMoeImageProcessor": _qwen2_vl,

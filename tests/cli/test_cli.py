@@ -59,7 +59,7 @@ def sheet(path: Path) -> np.ndarray:
 
 
 def test_demo_is_a_preview_of_the_photos_that_come_with_gpuimg(tmp_path: Path) -> None:
-    photos = sorted(map(str, Path(preview.__file__).with_name("photos").glob("*.jpg")))
+    photos = [str(photo) for photo in gpuimg.example_photos()]
     for k, words in enumerate((["demo"], ["preview", *photos])):
         options = ["--preset", "deit3_train", "-n", "2", "--seed", "5", "--device", "cpu", "--out"]
         assert cli.main([*words, *options, f"{tmp_path}/{k}.png"]) == 0
@@ -136,9 +136,9 @@ def test_preview_prints_what_was_drawn(tmp_path: Path, mine: str, monkeypatch: P
     flips = np.sum([gpuimg.Rng(0, epoch=epoch, indices=[0, 1]).bernoulli(0.5) for epoch in range(4)])
     assert [written.count(text) for text in ("flip left and right", "unchanged")] == [flips, 8 - flips]
     preview_of(*both, "--preset", "deit3_train", "-n", "2")
-    assert written[0].startswith("seed 0; resize to 224 x 224; normalize: mean 0.485")
+    assert written[0].startswith("seed 0; resize to 224 x 224; normalize with mean 0.485")
     assert "resize to 224 x 224" not in written
-    assert [sum(text.startswith(start) for text in written) for start in ("crop y ", "brightness ")] == [4, 4]
+    assert [sum(text.startswith(start) for text in written) for start in ("crop rows ", "brightness ")] == [4, 4]
     preview_of(both[0], "--preset", "imagenet_eval", "-n", "2")
     assert (written[0], written.count("resize to 256 x 384")) == ("seed 0", 2)  # nothing differs: it is under the tiles
     preview_of(*both, "--function", f"{mine}:cut", "-n", "2")

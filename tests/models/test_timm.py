@@ -141,20 +141,20 @@ def test_steps_of_a_whole_recipe() -> None:
         auto_augment="rand-m9-inc1", grayscale_prob=0.3, gaussian_blur_prob=0.4, re_prob=0.5, re_mode="rand",
         re_count=2,
     )  # fmt: skip
-    for line, share in (("grayscale", 0.3), ("gaussian blur: 23 x 23 pixels", 0.4), ("erase", 0.5)):
+    for line, share in (("grayscale", 0.3), ("gaussian blur 23 x 23 pixels", 0.4), ("erase", 0.5)):
         assert_share(has(texts, line), share)
-    assert has(texts, "sampled once: bicubic").all()
-    assert has(texts, "normalize: mean 0.5, 0.4, 0.3, std 0.229, 0.224, 0.225").all()
-    outside = numbers(texts, r"fill around the image: (\d+), (\d+), (\d+)")
+    assert has(texts, "sampled once, bicubic").all()
+    assert has(texts, "normalize with mean 0.5, 0.4, 0.3, std 0.229, 0.224, 0.225").all()
+    outside = numbers(texts, r"fill around the image with (\d+), (\d+), (\d+)")
     np.testing.assert_array_equal(outside, np.tile((128, 102, 76), (len(outside), 1)))
-    colors = numbers(texts, r"(?<!\d )erase: .*, color (\S+), (\S+), (\S+)")
+    colors = numbers(texts, r"(?<!\d )erase .*, color (\S+), (\S+), (\S+)")
     assert len(colors) / MANY == pytest.approx(0.75, abs=0.06)  # one or two
     assert distributions.kolmogorov_smirnov(colors, stats.norm.cdf) > SMALLEST
 
 
 def test_interpolation_is_drawn_for_each_image() -> None:
     texts = drawn(16, interpolation="random", color_jitter_prob=0.25)
-    linear = has(texts, "sampled once: bilinear")
+    linear = has(texts, "sampled once, bilinear")
     assert_share(linear, 0.5)
-    assert np.array_equal(linear, ~has(texts, "sampled once: bicubic"))
+    assert np.array_equal(linear, ~has(texts, "sampled once, bicubic"))
     assert_share(has(texts, "contrast"), 0.25)

@@ -253,9 +253,10 @@ def test_what_is_described_and_replayed() -> None:
     images = pictures([(20, 24)] * 2)
     x = gi.clahe(gi.remap(gi.morphology(images, "open", 3), np.zeros((5, 6, 2))), 2.0, where=[True, False])
     assert gi.describe(x, 0).splitlines()[1:-1] == [
-        "erode: rectangle of 3 x 3 pixels", "segment 2, on the result so far:", "dilate: rectangle of 3 x 3 pixels",
-        "segment 3, on the result so far:", "remap: sampled at given positions, bilinear",
-        "segment 4, on the result so far:", "clahe: 8 x 8 tiles, at most 1 pixels of a level",
+        "erode with a rectangle of 3 x 3 pixels",
+        "segment 2, on the result so far:", "dilate with a rectangle of 3 x 3 pixels",
+        "segment 3, on the result so far:", "remap from given positions, bilinear",
+        "segment 4, on the result so far:", "clahe 8 x 8 tiles, at most 1 pixel of a level",
     ]  # fmt: skip
     assert "clahe" not in gi.describe(x, 1)
     assert_same(list(gi.apply_plan(x, images).compute()), list(x.compute()))

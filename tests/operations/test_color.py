@@ -136,7 +136,7 @@ def test_pointwise_with_any_number_of_values(dtype: str, channels: int) -> None:
     x = gi.pointwise(pictures, many, a, c, d, e=e, h=h, f=0.25, where=chosen)
     found = gi.pointwise(gi.pointwise(x, mix, f), invert).compute("float32")
     assert_close(*([image[..., : min(2, channels)] for image in batch] for batch in (found, expected)), 1e-5)
-    assert f"pointwise: many, a {a[0]:.4g}"[:20] in gi.describe(gi.pointwise(pictures, many, a, c, d, e, 1, 2), 0)
+    assert f"pointwise many, a {a[0]:.4g}"[:20] in gi.describe(gi.pointwise(pictures, many, a, c, d, e, 1, 2), 0)
     assert ", red 2" in gi.describe(gi.pointwise(pictures, many, a, c, d, e, 1, 2), 0)
 
 

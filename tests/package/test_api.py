@@ -26,7 +26,7 @@ RECORDS = {
 IMAGE_FUNCTIONS = [
     name
     for name in FUNCTIONS
-    if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images"
+    if next(iter(inspect.signature(getattr(gpuimg, name)).parameters), None) == "images"
     and not name.startswith(("to_", "transform_", "encode_"))
     and name not in ("describe", "five_crop", "ten_crop", "uniform_temporal_subsample")
     and name not in vars(gpuimg.sources)["__all__"]
@@ -82,10 +82,11 @@ def test_function_is_documented(name: str) -> None:
     summary = found[""].strip().splitlines()[0]
     assert summary.endswith(".")
     assert len(summary) <= 110
-    assert {"Parameters", "Returns", "Examples"} <= set(found)
+    parameters = list(inspect.signature(function).parameters)
+    assert {*["Parameters"][: len(parameters)], "Returns", "Examples"} <= set(found)
     assert ">>> " in found["Examples"]
     assert [s for s in SECTIONS if s in found] == [s for s in found if s], "sections out of order"
-    assert documented_names(found["Parameters"]) == list(inspect.signature(function).parameters)
+    assert documented_names(found.get("Parameters", "")) == parameters
 
 
 @pytest.mark.parametrize("name", sorted({*IMAGE_FUNCTIONS, *RANDOM_FUNCTIONS} - {"blend"}))

@@ -56,6 +56,12 @@ def test_measured_numbers_come_from_results(page: Path) -> None:
 #: Code before that of a page which supposes some names.
 BEFORE = {
     "architecture": "import gpuimg\npaths, angles = ['photos/cat.jpg', 'photos/cat.jpg'], [10, 20]\n",
+    "detection": """
+from pathlib import Path
+Path("labels").mkdir()
+for k, path in enumerate(sorted(Path("photos").glob("*.jpg"))):
+    Path(f"labels/{path.stem}.txt").write_text("0 0.5 0.5 0.4 0.3\\n1 0.3 0.4 0.2 0.2\\n"[: 18 * (1 + k % 2)])
+""",
     "recipes": """
 from pathlib import Path
 import numpy as np
@@ -88,8 +94,8 @@ scan.save_as("scan.dcm", enforce_file_format=True)
 }
 #: Libraries that a page needs besides torch.
 NEEDS = dict.fromkeys(("video", "vlm"), ("av",)) | {
-    "data-formats": ("datasets",), "many-machines": ("grain",), "recipes": ("av", "datasets", "fsspec", "ml_dtypes", "numba", "pandas", "pydicom"),
-    "training-loops": ("jax", "lightning", "accelerate"),
+    "data-formats": ("datasets",), "many-machines": ("grain",), "training-loops": ("jax", "lightning", "accelerate"),
+    "recipes": ("av", "datasets", "fsspec", "ml_dtypes", "numba", "pandas", "pydicom"),
 }  # fmt: skip
 
 
@@ -176,7 +182,7 @@ def readme_code(numbers: slice, folder: Path) -> list[str]:
     """Run code of the README in a folder with the demo's photos in ``train``; return what it prints."""
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(blocks) == 3
-    shutil.copytree(ROOT / "gpuimg" / "_cli" / "photos", folder / "train" / "photos")
+    shutil.copytree(ROOT / "gpuimg" / "_io" / "photos", folder / "train" / "photos")
     (folder / "readme.py").write_text("\n".join(blocks[numbers]))
     return python(folder / "readme.py", folder=folder).splitlines()
 

@@ -99,12 +99,12 @@ def test_what_is_described() -> None:
     x = gi.rain(x, 0.3, 12, 2, -30, 200, 0.5, seed=6)
     x = gi.rgb_shift(gi.shadow(x, [(0, 0), (9, 0), (3, 8)], 0.3), (10, 0, -20))
     assert gi.describe(x, 0).splitlines()[1:-1] == [
-        "shot noise: 90 photons, seed 16777219",
-        "salt and pepper: 0.2 of the pixels, 0.25 of them white, seed 4",
-        "fog: density 0.4, scale 50 pixels, color 255, 0, 9, seed 5",
-        "rain: amount 0.3, streaks of 12 x 2 pixels, -30 degrees, color 200, opacity 0.5, seed 6",
-        "shadow: factor 0.3, in (0, 0), (9, 0), (3, 8) (x, y)",
-        "color matrix: (1, 0, 0, 10), (0, 1, 0, 0), (0, 0, 1, -20)",
+        "shot noise 90 photons, seed 16777219",
+        "salt and pepper 0.2 of the pixels, 0.25 of them white, seed 4",
+        "fog density 0.4, scale 50 pixels, color 255, 0, 9, seed 5",
+        "rain amount 0.3, streaks of 12 x 2 pixels, -30 degrees, color 200, opacity 0.5, seed 6",
+        "shadow 0.3 in (0, 0), (9, 0), (3, 8) (x, y)",
+        "color matrix (1, 0, 0, 10), (0, 1, 0, 0), (0, 0, 1, -20)",
     ]
 
 

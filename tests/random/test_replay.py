@@ -99,43 +99,43 @@ def test_description_of_everything() -> None:
     assert gi.describe(x, 1) == gi.describe(x, -1)
     assert gi.describe(x, 1).splitlines() == [
         "image 1: 60 x 50 (height x width), 3 channels, uint8",
-        "crop: rows 10 to 30, columns 4 to 34 of 60 x 50",
+        "crop rows 10 to 30, columns 4 to 34 of 60 x 50",
         "flip left and right",
         "flip top and bottom",
         "resize to 40 x 60",
-        "brightness: factor 1.25",
-        "fill around the image: 1, 2, 255",
+        "brightness 1.25",
+        "fill around the image with 1, 2, 255",
         "rotate by 12.5 degrees",
         "rotate by 30 degrees, scale by 2, 2 (x, y), move the middle by 2, 0 pixels (x, y)",
         "shift by 2, -3 pixels (x, y)",
         "shear by -20 degrees",
-        "perspective: the corners go to (1, 2), (60, 0), (60, 40), (0, 40) (x, y)",
-        "contrast: factor 2",
-        "saturation: factor 0",
-        "hue: -0.25 turns",
-        "solarize: from 128",
-        "posterize: 4 bits",
+        "perspective with corners at (1, 2), (60, 0), (60, 40), (0, 40) (x, y)",
+        "contrast 2",
+        "saturation 0",
+        "hue -0.25 turns",
+        "solarize from 128",
+        "posterize to 4 bits",
         "invert",
         "equalize",
         "autocontrast",
-        "fill around the image: 9",
-        "pad: rows -2 to 44, columns -1 to 63 of 40 x 60",
-        "erase: rows 1 to 4, columns 2 to 6, color 5",
-        "sampled once: bicubic",
+        "fill around the image with 9",
+        "pad rows -2 to 44, columns -1 to 63 of 40 x 60",
+        "erase rows 1 to 4, columns 2 to 6, color 5",
+        "sampled once, bicubic",
         "segment 2, on the result so far:",
-        "gaussian blur: 3 x 5 pixels, sigma 0.5, 2 (x, y)",
-        "sharpness: factor 1.5",
+        "gaussian blur 3 x 5 pixels, sigma 0.5, 2 (x, y)",
+        "sharpness 1.5",
         "segment 3, on the result so far:",
-        "fill around the image: 0",
-        "crop and pad: rows -1 to 7, columns 2 to 10 of 46 x 64",
+        "fill around the image with 0",
+        "crop and pad rows -1 to 7, columns 2 to 10 of 46 x 64",
         "grayscale",
-        "normalize: mean 0.4, std 0.2",
-        "erase: rows 0 to 1, columns 0 to 1, color -1.5",
-        "sampled once: nearest",
+        "normalize with mean 0.4, std 0.2",
+        "erase rows 0 to 1, columns 0 to 1, color -1.5",
+        "sampled once, nearest",
         "result: 8 x 8, 1 channel",
     ]
     assert gi.describe(x, 0).splitlines()[1:4] == [
-        "crop: rows 1 to 21, columns 4 to 34 of 30 x 40",
+        "crop rows 1 to 21, columns 4 to 34 of 30 x 40",
         "flip top and bottom",
         "resize to 40 x 60",
     ]
@@ -145,7 +145,7 @@ def test_description_of_own_functions() -> None:
     x = gi.crop(np.zeros((1, 3, 4, 1), np.float32), 0, 0, 3, 4)
     assert gi.describe(x, 0) == "image 0: 3 x 4 (height x width), 1 channel, float32\nresult: 3 x 4, 1 channel"
     dim = CALLS["pointwise"].fixed["function"]
-    assert "pointwise: dim, value 0.5" in gi.describe(gi.pointwise(np.zeros((1, 3, 4, 3), np.uint8), dim, 0.5), 0)
+    assert "pointwise dim, value 0.5" in gi.describe(gi.pointwise(np.zeros((1, 3, 4, 3), np.uint8), dim, 0.5), 0)
     assert "expand" not in gi.describe(gi.rotate(x, 90, expand=True), 0)
     assert "rotate by 90 degrees, onto 4 x 3" in gi.describe(gi.rotate(x, 90, expand=True), 0)
     for i in (1, -2):

@@ -1,0 +1,129 @@
+"""Words that users search for, and the section that answers them: entries of the index, which a search lists first.
+
+    python docs/searches.py docs/_build/html
+
+asks the built site's own search for each of them, and fails unless the section comes first.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+#: By section, the words that lead to it; functions are found by their names.
+SEARCHES = {
+    "benchmarks#when-not-to-use-gpuimg": ("when not to use",),
+    "coming-from-others#names-of-albumentations": ("albumentations",),
+    "coming-from-others#names-of-dali": ("dali",),
+    "data-formats#bad-files": (
+        "corrupt",
+        "corrupted images",
+        "truncated",
+        "damaged files",
+        "bad files",
+    ),
+    "data-formats#sources": ("webdataset", "lmdb", "tfrecord", "parquet"),
+    "detection": ("object detection", "bounding boxes", "segmentation"),
+    "detection#text-labels-and-mosaics": ("yolo", "mosaic", "text labels"),
+    "gpu": ("cuda", "nvimagecodec"),
+    "gpu#install": ("cupy",),
+    "install#extras": ("extras",),
+    "many-machines": ("docker", "container", "slurm", "torchrun"),
+    "performance#finding-the-bottleneck": ("slow", "bottleneck", "speed up"),
+    "performance#threads": ("num_workers", "workers", "threads"),
+    "porting": ("imagefolder", "dataloader"),
+    "recipes#bfloat16-and-channels-last": ("channels_last", "bfloat16"),
+    "recipes#cache-a-small-data-set-in-memory": ("cache",),
+    "recipes#class-imbalance-balanced-sampling": (
+        "class imbalance",
+        "weighted sampling",
+        "imbalanced",
+    ),
+    "recipes#decode-once-and-keep-the-images-on-disk": ("memmap", "cache on disk"),
+    "recipes#dicom-hdf5-numpy-images-that-are-arrays": (
+        "dicom",
+        "hdf5",
+        "h5py",
+        "npy",
+        "numpy arrays",
+    ),
+    "recipes#find-bad-files-and-how-long-an-epoch-takes": (
+        "check data set",
+        "time of an epoch",
+    ),
+    "recipes#images-in-a-zip-file": ("zip", "zip file"),
+    "recipes#labels-from-a-csv-file": ("csv",),
+    "recipes#mean-and-standard-deviation-of-a-data-set": ("mean and std",),
+    "recipes#original-size-and-scale-of-each-image": ("original size", "scale factor"),
+    "recipes#predictions-for-a-test-set-to-a-csv-file": ("predictions", "file names"),
+    "recipes#resume-in-the-middle-of-an-epoch": ("resume", "checkpoint"),
+    "recipes#which-operation-is-slow": ("profile", "profiling"),
+    "remote": ("s3", "object store", "http"),
+    "training-loops#jax": ("jax", "pmap"),
+    "training-loops#reproducibility": ("seed", "deterministic", "reproducible"),
+    "training-loops#a-training-script": ("training script", "complete example"),
+    "video": ("videos", "video"),
+    "vlm#in-transformers-one-argument": ("transformers", "hugging face processor"),
+    "writing": ("save jpeg", "save images", "encode", "write png"),
+}
+
+#: What Sphinx's search expects of a browser.
+_BROWSER = """
+var window = globalThis, DOCUMENTATION_OPTIONS = {}, SPHINX_HIGHLIGHT_ENABLED = false, _ = text => text;
+var document = {readyState: "loading", addEventListener() {}, getElementById: () => null,
+                documentElement: {dataset: {content_root: ""}}};
+var _ready = () => {};
+"""
+
+
+def of_page(page: str) -> list[tuple[str, str]]:
+    """Return the words and anchors of a page."""
+    found = []
+    for section, words in SEARCHES.items():
+        name, _, anchor = section.partition("#")
+        if name == page:
+            found += [(word, anchor) for word in words]
+    return found
+
+
+def misled(site: Path, words: dict[str, str]) -> list[str]:
+    """Return what a search finds first in a built site, for words that lead elsewhere than to their section."""
+    from py_mini_racer import MiniRacer
+
+    engine = MiniRacer()
+    engine.eval(_BROWSER)
+    for name in (
+        "_static/language_data.js",
+        "_static/searchtools.js",
+        "searchindex.js",
+    ):
+        engine.eval((site / name).read_text().replace("const Search =", "var Search ="))
+    wrong = []
+    for word, section in words.items():
+        asked = f"Search._performSearch(...Search._parseQuery({json.dumps(word)}))"
+        name, _, anchor, *_ = json.loads(
+            str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])'))
+        )
+        if f"{name}{anchor}" != section and name != section:
+            wrong.append(f"{word!r} leads to {name}{anchor}, not to {section}")
+    return wrong
+
+
+def main() -> None:
+    """Search for all words."""
+    words = {word: section for section, words in SEARCHES.items() for word in words}
+    for function in (
+        "random_crop",
+        "random_resized_crop",
+        "gaussian_blur",
+        "mixup",
+        "letterbox",
+    ):
+        words[function.replace("_", " ")] = f"reference/generated/gpuimg.{function}"
+    wrong = misled(Path(sys.argv[1]), words)
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"{len(words)} searches lead to their sections")
+
+
+if __name__ == "__main__":
+    main()
