@@ -42,6 +42,7 @@ PARTS = {
     "progressive": "bench.formats progressive",
     "decode": "bench.formats decode",
     "exact": "bench.exact",
+    "pixels": "bench.pixels",
     "encode": "bench.encode",
     "tiles": "bench.tiles",
     "areas": "bench.areas",

@@ -243,6 +243,15 @@ def functions() -> str:
     return _table(head, ([f"`{key}`", ", ".join(names), *cells[key]] for key, names in rows.items()))
 
 
+def pixels() -> str:
+    """Return a table of the bytes of resizes that differ from Pillow's."""
+    rows = (
+        [label, *(f"{100 * found['differ']:.1f} %, {found['largest']}" for found in filters.values())]
+        for label, filters in result("pixels")["rows"].items()
+    )
+    return _table(["bytes that differ, largest difference", "bilinear", "bicubic"], rows)
+
+
 def _resizes() -> Iterator[tuple[str, dict[str, int], float]]:
     for row in result("exact")["rows"]:
         sizes = " to ".join("x".join(map(str, reversed(row[key]))) for key in ("source", "result"))
@@ -404,7 +413,7 @@ def _ahead(what: str, entries: dict[str, Any], names: dict[str, str]) -> Iterato
 
 
 def slower() -> str:
-    """Return all measurements in which another library is faster than gpuimg."""
+    """Return all measurements in which another library is faster than gpuimg, but for those of :func:`areas`."""
     rows = [[f"decode {label}", *cells] for label, *cells in _formats() if float(cells[-1].split()[0]) < 1]
     for name, size in _SETS.items():
         for work, entries in result(name)["works"].items():
@@ -421,9 +430,6 @@ def slower() -> str:
             if (micros := taken.get(key, taken["gpuimg"])) < taken["gpuimg"]:
                 cells = [f"{taken['gpuimg']} µs", f"{name} {micros} µs", f"{micros / taken['gpuimg']:.2f}"]
                 rows.append([f"encode {label}", *cells])
-    for label, size, ours, other, theirs, ratio, _ in _areas():
-        if ratio < 1:
-            rows.append([f"{label}, {size}", f"{ours:,.0f} µs", f"{other} {theirs:,.0f} µs", f"{ratio:.2f}"])
     for kind, entries in _calls().items():
         rows += _ahead(f"decode, one image a call, {kind}", entries, _DECODERS)
     for count, entries in result("one-image")["workers"].items():
@@ -471,11 +477,10 @@ def runs() -> str:
     rows = []
     for name in sorted(path.stem for path in RESULTS.glob("*.json")):
         run, where = result(name)["run"], machine(name, load=False)
-        command = f"`{re.sub(r' --peers [^ ]+', '', run['command'])}`"
         loads = [str(run[key]) for key in ("load_before", "load_during", "load_after") if key in run]
         mark = [] if run.get("quiet", True) else ["not quiet"]
-        rows.append([f"`{name}.json`", command, version(name), where, run["date"], ", ".join(loads + mark)])
-    head = ["result", "command", "version, commit", "machine", "date", "load before, during, after"]
+        rows.append([f"`{name}.json`", version(name), where, run["date"], ", ".join(loads + mark)])
+    head = ["result", "version, commit", "machine", "date", "load before, during, after"]
     return _table(head, rows)
 
 

@@ -1,4 +1,4 @@
-"""Recoded JPEGs: files made of JPEGs, and the JPEGs restored from them, byte for byte; see docs/recoded-jpeg.md."""
+"""Recoded JPEGs: files made of JPEGs, and the JPEGs restored from them, byte for byte; see kernels/jpeg/RECODED.md."""
 
 from __future__ import annotations
 

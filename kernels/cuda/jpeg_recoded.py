@@ -1,4 +1,4 @@
-"""Segments of recoded JPEGs to coefficients on a GPU, a warp for each; docs/recoded-jpeg.md describes the format.
+"""Segments of recoded JPEGs to coefficients on a GPU, a warp for each; kernels/jpeg/RECODED.md describes the format.
 
 Four lanes decode the four streams. Then each lane takes a block of 32, and each a value of 32: the place of a bit in a
 plane is the number of ones before it in the plane that it follows from, counted by votes.

@@ -1,6 +1,6 @@
 """The tables of Huffman codes of recoded JPEGs, by which masks are coded: sets for files of different densities.
 
-They are part of the format and never change; docs/recoded-jpeg.md says how they were trained. A set has tables for
+They are part of the format and never change; kernels/jpeg/RECODED.md says how they were trained. A set has tables for
 heads and for rows 0 to 7 of masks; the tables of a file are a set of luma and, after it, one of chroma. Codes are
 canonical: in the order of their lengths, those of one length in the order of their symbols, the first one all zeros.
 """

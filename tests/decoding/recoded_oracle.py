@@ -1,4 +1,4 @@
-"""A reader of recoded JPEGs in plain Python, as docs/recoded-jpeg.md describes them, and changes of such files."""
+"""A reader of recoded JPEGs in plain Python, as kernels/jpeg/RECODED.md describes them, and changes of such files."""
 
 import io
 import struct

@@ -46,7 +46,7 @@ def test_files_that_scripts_name_exist() -> None:
 
 def test_modules_that_pages_name_exist() -> None:
     files = "".join(f"/{path.relative_to(ROOT).as_posix()}\n" for path in ROOT.glob("[!.]*/**/*.py"))
-    pages = ROOT / "docs/architecture.md", ROOT / "kernels/jpeg/README.md"
+    pages = ROOT / "docs/architecture.md", ROOT / "kernels/jpeg/README.md", ROOT / "CONTRIBUTING.md"
     named = {name for page in pages for name in re.findall(r"`([\w/]+\.py)`", page.read_text())}
     assert [name for name in sorted(named) if f"/{name}\n" not in files] == []
 

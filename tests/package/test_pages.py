@@ -7,6 +7,7 @@ import re
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,18 +25,21 @@ from .test_api import RECORDS
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 README = (ROOT / "README.md").read_text()
 PAGES = {page.stem: page.read_text() for page in sorted(DOCS.glob("*.md")) if "```python\n" in page.read_text()}
+untyped: Any = gpuimg
 #: Pages, and what they are with the figures of bench/results.
 WRITTEN = figures.written()
 #: A number with a unit.
 MEASURED = re.compile(
     r"(?<![\w.])\d[\d.,]*(?: (?:images/s|clips/s|ms|[µu]s|%|s|[KMG]i?B|seconds?|minutes?)| times (?:as|the))(?![\w/])"
 )
+#: A fraction, or a number of four and more digits, in a table.
+IN_A_TABLE = re.compile(r"(?<![\w.,-])\d+(?:\.\d+|(?:,\d{3})+)(?![\w.,])")
 NOT_PROSE = re.compile(r"(?s:<!--= .*?<!--/-->|^```.*?^```)|^(?: {4}.*\n)+|`[^`\n]*`", re.MULTILINE)
 STATED = {
-    "benchmarks": "15 %", "data-formats": "1 GiB", "gpu-internals": "0.8 MB, 41 KB, 54 GB, 12 us, 46 MiB",
-    "many-machines": "5 ms, 8 MB, 10 seconds", "performance": "4 seconds, 5 ms", "prepare": "1 GB",
+    "benchmarks": "15 %", "data-formats": "1 GiB", "gpu-internals": "0.8 MB, 12 us, 46 MiB, 1.2, 40,000, 0.95",
+    "install": "2.28, 3.11, 3.14", "limits": "1.0", "performance": "4 seconds, 5 ms",
+    "porting": "0.5, 0.7, 0.9, 1.4", "prepare": "1 GB", "project": "3.11, 2,233, 6,427", "recoded-jpeg": "1.5, 1.6, 4.8",
     "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB", "vlm": "5 %, 1.8 %",
-    "which-pixels": "0.0 %, 0.8 %, 1.0 %, 1.2 %, 15.6 %, 16.4 %, 42.3 %, 44.6 %",
 }  # fmt: skip
 
 
@@ -48,9 +52,11 @@ def test_pages_have_the_figures_of_the_results(path: Path) -> None:
     "page", [page for page in figures.PAGES if page.stem != "architecture"], ids=lambda page: page.name
 )
 def test_measured_numbers_come_from_results(page: Path) -> None:
-    """A number with a unit is between marks, or in STATED: a setting, a limit, or a fact from elsewhere."""
+    """A number with a unit, or a fraction in a table, is between marks or in STATED: a setting, a limit, a version."""
     text = NOT_PROSE.sub("", page.read_text())
-    assert {found[0] for found in MEASURED.finditer(text)} <= set(STATED.get(page.stem, "").split(", "))
+    rows = "".join(re.findall(r"^\|.*\n", text, re.MULTILINE))
+    found = {*MEASURED.findall(text), *IN_A_TABLE.findall(rows)}
+    assert found <= set(STATED.get(page.stem, "").split(", "))
 
 
 #: Code before that of a page which supposes some names.
@@ -173,6 +179,26 @@ def test_table_of_formats() -> None:
     rows = re.findall(r"^\| `(\w+)` \|.*\|.*\| (?:`(.*)` )?\|$", PAGES["data-formats"], re.MULTILINE)
     assert dict(rows) == {name: row.extra for name, row in SOURCES.items()}
     assert set(SOURCES) <= set(PUBLIC)
+
+
+X = np.zeros((2, 20, 30, 3), np.uint8)
+PAIRS = [(photo, 0) for photo in PHOTOS[:2]]
+#: Mistakes of docs/coding-agents.md that are reported, by what its table has of them.
+MISTAKES = {
+    'gpuimg.open_batch("a.jpg")': lambda: untyped.open_batch("a.jpg"),
+    "gpuimg.Resize(224)": lambda: untyped.Resize(224),
+    "gpuimg.random_rotation(x, 15)": lambda: untyped.random_rotation(X, 15),
+    "gpuimg.normalize(x, 127.5, 127.5)": lambda: gpuimg.normalize(X, 127.5, 127.5),
+    "`imagenet_train` passed to a loader": lambda: untyped.load(PAIRS, gpuimg.presets.imagenet_train, batch_size=2),
+    "for images, labels in gpuimg.load": lambda: [1 for _, _ in untyped.load(PAIRS, batch_size=2, device="cpu")],
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_mistakes_of_agents_are_reported(words: str) -> None:
+    assert words in (DOCS / "coding-agents.md").read_text()
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        MISTAKES[words]()
 
 
 # -- examples and the README -------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def _cut(pixels: Any, region: Region) -> Any:
 
 
 def _is_taken(data: bytes) -> bool:
-    """Whether a recoded file is as docs/recoded-jpeg.md describes it; its JPEG's header, as our decoder takes it."""
+    """Whether a recoded file is as kernels/jpeg/RECODED.md describes it; its JPEG's header, as our decoder takes it."""
     try:
         header = oracle.parts_of(data).header
     except (AssertionError, struct.error):
