@@ -167,7 +167,7 @@ def called(name: str, processor: Any, images: Sequence[Any], sizes: Sequence[tup
     if name == "VitMatte":
         options = {"trimaps": [Image.new("L", size, 9) for size in sizes]}
     if name in _TWO:
-        given = [[image] * 2 for image in images] if len(images) > 1 else given * 2
+        given = [list(pair) for pair in zip(images[::2], images[1::2], strict=True)] if len(images) > 1 else given * 2
     if name in _SAMPLES and len(images) > 1:
         given = [[image] for image in images]
     found = processor(given, return_tensors="pt", **options)

@@ -41,7 +41,7 @@ BY_TORCH = frozenset(
     CHMv2 DINOv3ViT DepthPro EfficientLoFTR EfficientNet Gemma4Unified Glm5Next ImageGPT Inkling Kosmos2_5 LightGlue
     Llama4 MiniCPMOcr MiniCPMV4_6 Molmo2 NemotronH_Omni_Reasoning_V3 NeoMME Nougat Owlv2 PPDocLayoutV2 PPDocLayoutV3
     PPDocLayoutV4 PPFormulaNet PPOCRV5ServerDet PPOCRV5ServerRec PPOCRV6SmallRec PerceptionLM Phi4Multimodal
-    Pix2Struct RfDetr SLANeXt SuperGlue Swin2SR UVDoc VitMatte VitPose ZoeDepth
+    Pix2Struct RfDetr SLANeXt SuperGlue Swin2SR UVDoc UltraVBert VitMatte VitPose ZoeDepth
     """.split()  # noqa: SIM905 - names without quotes are easier to read
 )
 

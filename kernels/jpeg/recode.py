@@ -1,4 +1,4 @@
-"""Encoder of recoded JPEGs, and the encoder of JPEG scans that restores files: kernels/jpeg/RECODED.md has the format."""
+"""Encoder of recoded JPEGs, and the encoder of JPEG scans that restores files: RECODED.md has the format."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """Decoder of recoded JPEGs: segments of masks and bit planes into coefficients, then pixels as of a baseline file.
 
-kernels/jpeg/RECODED.md describes the format. A segment holds one or more MCU rows and needs nothing from others, so that a
+RECODED.md describes the format. A segment holds one or more MCU rows and needs nothing from others, so that a
 region is decoded from the segments that it lies in. Each is copied to scratch before it is read: bytes that change
 meanwhile cannot mislead the decoder. It may read past the end of a stream, up to scratch behind the segment, where
 other files were: such a segment is refused afterwards.
