@@ -1,6 +1,6 @@
 """Image processors of transformers, made from their classes' defaults, without a hub, and gpuimg's counterparts.
 
-    GPUIMG_NUM_THREADS=1 python -m bench.processors [--rounds 5] [--count 8] [--families CLIP,Detr]
+    GPUIMG_NUM_THREADS=1 python -m bench.processors [--rounds 11] [--count 8] [--families CLIP,Detr]
 
 measures all families with ``backend="gpuimg"`` and with transformers' default: milliseconds an image by the CPU time of
 one thread, from the bytes of JPEGs of about 500x375, in turn. transformers gets ``Image.open(...).convert("RGB")``. The
@@ -244,7 +244,7 @@ def _compared(name: str, files: Sequence[bytes], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.arguments(__doc__, "processors.json")
+    parser = common.arguments(__doc__, "processors.json", rounds=11)
     parser.add_argument("--count", type=int, default=8, help="photos of a call")
     parser.add_argument("--families", default=",".join(FAMILIES), help="names, separated by commas")
     options = parser.parse_args()

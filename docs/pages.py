@@ -42,35 +42,22 @@ _MODULES = ("presets", "models", "sizes")
 
 def public_names() -> set[str]:
     """Return the names that the reference has a page of, without ``gpuimg.``."""
-    found = {
-        name
-        for name in vars(gpuimg)["__all__"]
-        if not inspect.ismodule(getattr(gpuimg, name))
-    }
+    found = {name for name in vars(gpuimg)["__all__"] if not inspect.ismodule(getattr(gpuimg, name))}
     for module in _MODULES:
         own = vars(getattr(gpuimg, module)).items()
         found |= {
             f"{module}.{name}"
             for name, value in own
-            if getattr(value, "__module__", "") == f"gpuimg.{module}"
-            and not name.startswith("_")
+            if getattr(value, "__module__", "") == f"gpuimg.{module}" and not name.startswith("_")
         }
-    found |= {
-        f"Batch.{name}"
-        for name, value in vars(gpuimg.Batch).items()
-        if not name.startswith("_")
-    }
-    return (
-        found | {f"torch.{name}" for name in ("load", "Dataset", "IterableDataset")}
-    ) - {"__version__"}
+    found |= {f"Batch.{name}" for name, value in vars(gpuimg.Batch).items() if not name.startswith("_")}
+    return (found | {f"torch.{name}" for name in ("load", "Dataset", "IterableDataset")}) - {"__version__"}
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
-def complete(
-    app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
-) -> None:
+def complete(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Add to a docstring, as reStructuredText, what the site knows of a function or class."""
     if what not in ("function", "class") or not name.startswith("gpuimg."):
         return
@@ -78,18 +65,12 @@ def complete(
     if what == "function":
         lines[:] = list(_in_groups(short, _with_defaults(value, lines)))
         summary = next(
-            (
-                k
-                for k, line in enumerate(lines)
-                if k and not line.strip() and lines[k - 1].strip()
-            ),
+            (k for k, line in enumerate(lines) if k and not line.strip() and lines[k - 1].strip()),
             0,
         )
         lines[summary:summary] = ["", f".. pictures-of:: {name}", ""]
         lines += ["", *_related(short)]
-    since = next(
-        (version for version, names in NEW.items() if short in names.split()), None
-    )
+    since = next((version for version, names in NEW.items() if short in names.split()), None)
     lines += ["", f".. versionadded:: {since}", ""] if since else []
 
 
@@ -97,9 +78,7 @@ def _with_defaults(function: Any, lines: list[str]) -> Iterator[str]:
     parameters = inspect.signature(function).parameters
     for line in lines:
         head = re.fullmatch(r"( +\*\*(\w+)\*\* : .*)", line)
-        default = (
-            parameters[head[2]].default if head and head[2] in parameters else None
-        )
+        default = parameters[head[2]].default if head and head[2] in parameters else None
         if head and default not in (None, inspect.Parameter.empty):
             yield f"{head[1].removesuffix(', optional')}, default {shown(repr(default)).replace('*', chr(92) + '*')}"
         else:
@@ -122,16 +101,12 @@ def shown(text: str) -> str:
 
 def _related(name: str) -> Iterator[str]:
     """Yield links to the random function of a function, or the other way round, to presets, and torchvision's name."""
-    twin = (
-        name.removeprefix("random_") if name.startswith("random_") else f"random_{name}"
-    )
+    twin = name.removeprefix("random_") if name.startswith("random_") else f"random_{name}"
     found = [f":func:`{twin}`"] if twin in vars(gpuimg) else []
     found += [f":func:`gpuimg.presets.{preset}`" for preset in _presets_with(name)]
     theirs = [f"``{one}``" for one, ours in _TORCHVISION if ours == name]
     if theirs:
-        found.append(
-            f"torchvision's {' and '.join(theirs)} (:doc:`differences </reference/torchvision>`)"
-        )
+        found.append(f"torchvision's {' and '.join(theirs)} (:doc:`differences </reference/torchvision>`)")
     if found:
         yield from ("", ".. rubric:: See also", "", ", ".join(found) + ".", "")
 
@@ -143,20 +118,12 @@ _TORCHVISION = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", _TABLE, re.MULTILINE)
 def _presets_with(name: str) -> list[str]:
     """Return the presets that record a function, by their sources."""
     source = inspect.getsource(gpuimg.presets)
-    parts = dict(
-        re.findall(r"^def (\w+)\(((?s:.*?))(?=^\S(?!\)))", source, re.MULTILINE)
-    )
+    parts = dict(re.findall(r"^def (\w+)\(((?s:.*?))(?=^\S(?!\)))", source, re.MULTILINE))
 
     def uses(part: str, seen: frozenset[str] = frozenset()) -> bool:
         body = parts[part]
-        others = (
-            {other for other in re.findall(r"\b_\w+", body) if other in parts}
-            - seen
-            - {part}
-        )
-        return f" {name}.record(" in body or any(
-            uses(other, seen | others) for other in others
-        )
+        others = {other for other in re.findall(r"\b_\w+", body) if other in parts} - seen - {part}
+        return f" {name}.record(" in body or any(uses(other, seen | others) for other in others)
 
     return sorted(part for part in parts if not part.startswith("_") and uses(part))
 
@@ -182,9 +149,7 @@ def link_names(app: Any, page: nodes.document) -> None:
         return
     for word in list(page.findall(nodes.literal)):
         target = word.astext().removeprefix("gpuimg.").removesuffix("()")
-        target = (
-            target.partition("(")[0] if word.astext().startswith("gpuimg.") else target
-        )
+        target = target.partition("(")[0] if word.astext().startswith("gpuimg.") else target
         if target in _NAMES and not _is_elsewhere(word):
             link = addnodes.pending_xref(
                 "",
@@ -202,9 +167,7 @@ def _is_elsewhere(word: nodes.Node) -> bool:
     """Return True for words in a link or a heading, and in the first column of a table, which has others' names."""
     inner = word
     while inner.parent is not None:
-        if isinstance(
-            inner.parent, (nodes.reference, nodes.title, addnodes.pending_xref)
-        ):
+        if isinstance(inner.parent, (nodes.reference, nodes.title, addnodes.pending_xref)):
             return True
         if isinstance(inner.parent, nodes.row):
             return inner.parent.index(inner) == 0 and len(inner.parent) > 2

@@ -107,9 +107,7 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
     wrong = []
     for word, section in words.items():
         asked = f"Search._performSearch(...Search._parseQuery({json.dumps(word)}))"
-        name, _, anchor, *_ = json.loads(
-            str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])'))
-        )
+        name, _, anchor, *_ = json.loads(str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])')))
         if f"{name}{anchor}" != section and name != section:
             wrong.append(f"{word!r} leads to {name}{anchor}, not to {section}")
     return wrong
