@@ -113,4 +113,4 @@ def test_dtypes_are_those_of_the_table() -> None:
     listed = [
         text for path in (ROOT / "gpuimg").rglob("*.py") for text in re.findall(r"dtype : {(.*)}", path.read_text())
     ]
-    assert [sorted(json.loads(f"[{names}]")) for names in listed] == [sorted(DTYPES)] * 3
+    assert [sorted(json.loads(f"[{names}]")) for names in listed] == [sorted(DTYPES)] * 4
