@@ -110,6 +110,7 @@ dist: $(DIST_VENV)/.ready
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --isolated --line-length 120 docs/*.py
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 

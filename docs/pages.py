@@ -64,10 +64,7 @@ def complete(app: Any, what: str, name: str, value: Any, options: Any, lines: li
     short = name.removeprefix("gpuimg.")
     if what == "function":
         lines[:] = list(_in_groups(short, _with_defaults(value, lines)))
-        summary = next(
-            (k for k, line in enumerate(lines) if k and not line.strip() and lines[k - 1].strip()),
-            0,
-        )
+        summary = next((k for k, line in enumerate(lines) if k and not line.strip() and lines[k - 1].strip()), 0)
         lines[summary:summary] = ["", f".. pictures-of:: {name}", ""]
         lines += ["", *_related(short)]
     since = next((version for version, names in NEW.items() if short in names.split()), None)
@@ -115,17 +112,18 @@ _TABLE = (HERE / "reference" / "torchvision.md").read_text()
 _TORCHVISION = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", _TABLE, re.MULTILINE)
 
 
+_PRESETS = dict(re.findall(r"^def (\w+)\(((?s:.*?))(?=^\S(?!\)))", inspect.getsource(gpuimg.presets), re.MULTILINE))
+
+
 def _presets_with(name: str) -> list[str]:
     """Return the presets that record a function, by their sources."""
-    source = inspect.getsource(gpuimg.presets)
-    parts = dict(re.findall(r"^def (\w+)\(((?s:.*?))(?=^\S(?!\)))", source, re.MULTILINE))
 
     def uses(part: str, seen: frozenset[str] = frozenset()) -> bool:
-        body = parts[part]
-        others = {other for other in re.findall(r"\b_\w+", body) if other in parts} - seen - {part}
+        body = _PRESETS[part]
+        others = {other for other in re.findall(r"\b_\w+", body) if other in _PRESETS} - seen - {part}
         return f" {name}.record(" in body or any(uses(other, seen | others) for other in others)
 
-    return sorted(part for part in parts if not part.startswith("_") and uses(part))
+    return sorted(part for part in _PRESETS if not part.startswith("_") and uses(part))
 
 
 # -- all pages ---------------------------------------------------------------------------------------------------------
@@ -142,23 +140,14 @@ def link_names(app: Any, page: nodes.document) -> None:
         entries.append(("single", function.replace("_", " "), "", "main", None))
     if entries:
         page.insert(0, addnodes.index("", entries=entries))
-    if name.startswith(("reference/generated", "gallery")) or name in (
-        "changelog",
-        "architecture",
-    ):
+    if name.startswith(("reference/generated", "gallery")) or name in ("changelog", "architecture"):
         return
     for word in list(page.findall(nodes.literal)):
         target = word.astext().removeprefix("gpuimg.").removesuffix("()")
         target = target.partition("(")[0] if word.astext().startswith("gpuimg.") else target
         if target in _NAMES and not _is_elsewhere(word):
-            link = addnodes.pending_xref(
-                "",
-                refdomain="py",
-                reftype="obj",
-                reftarget=f"gpuimg.{target}",
-                refexplicit=True,
-                refdoc=name,
-            )
+            to = {"refdomain": "py", "reftype": "obj", "reftarget": f"gpuimg.{target}", "refdoc": name}
+            link = addnodes.pending_xref("", refexplicit=True, **to)
             word.replace_self(link)
             link += word
 

@@ -14,13 +14,7 @@ SEARCHES = {
     "benchmarks#when-not-to-use-gpuimg": ("when not to use",),
     "coming-from-others#names-of-albumentations": ("albumentations",),
     "coming-from-others#names-of-dali": ("dali",),
-    "data-formats#bad-files": (
-        "corrupt",
-        "corrupted images",
-        "truncated",
-        "damaged files",
-        "bad files",
-    ),
+    "data-formats#bad-files": ("corrupt", "corrupted images", "truncated", "damaged files", "bad files"),
     "data-formats#sources": ("webdataset", "lmdb", "tfrecord", "parquet"),
     "detection": ("object detection", "bounding boxes", "segmentation"),
     "detection#text-labels-and-mosaics": ("yolo", "mosaic", "text labels"),
@@ -35,23 +29,10 @@ SEARCHES = {
     "recipes#a-hugging-face-data-set-in-memory-or-streaming": ("streaming", "hugging face datasets"),
     "recipes#bfloat16-and-channels-last": ("channels_last", "bfloat16"),
     "recipes#cache-a-small-data-set-in-memory": ("cache",),
-    "recipes#class-imbalance-balanced-sampling": (
-        "class imbalance",
-        "weighted sampling",
-        "imbalanced",
-    ),
+    "recipes#class-imbalance-balanced-sampling": ("class imbalance", "weighted sampling", "imbalanced"),
     "recipes#decode-once-and-keep-the-images-on-disk": ("memmap", "cache on disk"),
-    "recipes#dicom-hdf5-numpy-images-that-are-arrays": (
-        "dicom",
-        "hdf5",
-        "h5py",
-        "npy",
-        "numpy arrays",
-    ),
-    "recipes#find-bad-files-and-how-long-an-epoch-takes": (
-        "check data set",
-        "time of an epoch",
-    ),
+    "recipes#dicom-hdf5-numpy-images-that-are-arrays": ("dicom", "hdf5", "h5py", "npy", "numpy arrays"),
+    "recipes#find-bad-files-and-how-long-an-epoch-takes": ("check data set", "time of an epoch"),
     "recipes#image-and-mask-pngs-for-segmentation": ("palette", "mask png"),
     "recipes#images-in-a-zip-file": ("zip", "zip file"),
     "recipes#labels-from-a-csv-file": ("csv",),
@@ -98,11 +79,7 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
 
     engine = MiniRacer()
     engine.eval(_BROWSER)
-    for name in (
-        "_static/language_data.js",
-        "_static/searchtools.js",
-        "searchindex.js",
-    ):
+    for name in ("_static/language_data.js", "_static/searchtools.js", "searchindex.js"):
         engine.eval((site / name).read_text().replace("const Search =", "var Search ="))
     wrong = []
     for word, section in words.items():
@@ -116,13 +93,7 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
 def main() -> None:
     """Search for all words."""
     words = {word: section for section, words in SEARCHES.items() for word in words}
-    for function in (
-        "random_crop",
-        "random_resized_crop",
-        "gaussian_blur",
-        "mixup",
-        "letterbox",
-    ):
+    for function in ("random_crop", "random_resized_crop", "gaussian_blur", "mixup", "letterbox"):
         words[function.replace("_", " ")] = f"reference/generated/gpuimg.{function}"
     wrong = misled(Path(sys.argv[1]), words)
     if wrong:

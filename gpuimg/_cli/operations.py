@@ -15,14 +15,10 @@ from .._random.rng import Rng
 _Record = Callable[..., Any]
 
 
-def _recorders() -> dict[str, Any]:
-    return {name: function for name, function in vars(gpuimg).items() if hasattr(function, "record")}
-
-
 @contextmanager
 def _changed(changed: Callable[[str, _Record], _Record]) -> Iterator[None]:
     """Have public functions record something else, also where presets and other functions call them."""
-    functions = _recorders()
+    functions = {name: function for name, function in vars(gpuimg).items() if hasattr(function, "record")}
     kept = {name: function.record for name, function in functions.items()}
     try:
         for name, function in functions.items():

@@ -12,7 +12,7 @@ from .._decoding.options import DecodeOptions
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import Runtime
 from ..errors import Failure
-from .samples import Sample, SampleNames
+from .samples import Sample, SampleNames, reasons_of
 
 
 def open_samples(samples: list[Sample], options: DecodeOptions, *, alike: bool = False) -> EncodedImages | Pixels:
@@ -21,7 +21,7 @@ def open_samples(samples: list[Sample], options: DecodeOptions, *, alike: bool =
     Black images of unknown size, in place of those that cannot be read, are 1 x 1 pixel, or as others if all are
     ``alike`` in size. Failures are recorded; none is raised.
     """
-    names, reasons = SampleNames(samples), {k: one.reason for k, one in enumerate(samples) if one.error is not None}
+    names, reasons = SampleNames(samples), reasons_of(samples)
     arrays = [k for k, sample in enumerate(samples) if sample.is_array]
     if arrays:
         return _arrays(samples, arrays, {k: Failure(k, names[k], reason) for k, reason in reasons.items()}, alike)

@@ -30,7 +30,7 @@ from ..errors import DecodeError, Failure, ImageError
 from .opened import on_device, open_samples
 from .prefetch import Prefetcher
 from .reading import DrawnBatch, Reader
-from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread, with_own
+from .samples import Sample, SampleNames, collate, described, ease, label_examples, reasons_of, reread, with_own
 from .settings import Result
 from .sharding import Position
 
@@ -168,7 +168,7 @@ class Pipeline:
         if reading.videos is not None:
             data, names = [sample.data for sample in samples], SampleNames(samples)
             clips = reading.videos.open(data, names, self._rng(samples, drawn.after.epoch), reading.decode)
-            clips.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
+            clips.record_failures(reasons_of(samples))
             return clips, Timings()
         images = open_samples(samples, reading.decode, alike=self.reader.are_listed)
         if isinstance(images, EncodedImages):

@@ -74,6 +74,11 @@ class Sample:
         return self.stand_in == 1 or (self.stand_in == 0 and not own)
 
 
+def reasons_of(samples: Sequence[Sample]) -> dict[int, str]:
+    """Return by position why samples could not be read."""
+    return {k: sample.reason for k, sample in enumerate(samples) if sample.error is not None}
+
+
 def described(error: Exception | None) -> str:
     """Return the type of an error, and its text if it has one."""
     return type(error).__name__ + (f": {error}" if str(error) else "")

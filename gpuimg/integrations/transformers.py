@@ -115,7 +115,7 @@ def _extended(base: Any) -> type:
     """Return a subclass of a processor of the backend "torchvision" that runs on images without pixels."""
     from . import deferred
 
-    recipe = RECIPES.get(base.__name__)
+    recipe, by_torch = RECIPES.get(base.__name__), base.__name__.removesuffix("ImageProcessor") in BY_TORCH
 
     def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("device") not in (None, "cpu"):
@@ -123,7 +123,6 @@ def _extended(base: Any) -> type:
         to_rgb = bool(kwargs.get("do_convert_rgb", self.do_convert_rgb))
         listed, counts = _listed(images)
         needs_rgb = bool(kwargs.get("do_normalize", self.do_normalize)) and np.size(self.image_mean) == 3
-        by_torch = base.__name__.removesuffix("ImageProcessor") in BY_TORCH
         if by_torch and not any(map(_is_file, listed)):
             return base.preprocess(self, images, *args, **kwargs)
         opened, others = _opened(listed, self, to_rgb, needs_rgb)
@@ -134,11 +133,16 @@ def _extended(base: Any) -> type:
             outputs = recipe(opened, self, counts) if _is_usual(self) else None
             if outputs is not None:
                 return _feature(outputs, wanted)
-        ours = None if by_torch else deferred.Images(opened)
-        tensors = iter(_decoded(opened) if ours is None else ours.tensors())
-        given = iter([others[i] if i in others else next(tensors) for i in range(len(listed))])
-        outputs = base.preprocess(self, _replaced(images, given), *args, **kwargs)
-        return outputs if ours is None else deferred.resolved(ours, outputs)
+
+        def run(tensors: list[Any]) -> Any:
+            rest = iter(tensors)
+            given = iter([others[i] if i in others else next(rest) for i in range(len(listed))])
+            return base.preprocess(self, _replaced(images, given), *args, **kwargs)
+
+        if by_torch:
+            return run(_decoded(opened))
+        ours = deferred.Images(opened)
+        return deferred.resolved(ours, run(ours.tensors()))
 
     def pad_to_square(self: Any, images: Any, background_color: Any = 0) -> Any:
         if isinstance(images, deferred.Deferred) and images.is_bytes:
