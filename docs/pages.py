@@ -37,6 +37,38 @@ GROUPS = {
     },
 }  # fmt: skip
 
+#: Functions that are often looked for together, in lines; besides those that differ by ``random_``.
+TOGETHER = """
+    rotate random_rotation affine
+    resize random_resize random_short_side_resize scale_jitter letterbox
+    pad random_zoom_out
+    crop center_crop resized_crop five_crop ten_crop read_region
+    random_iou_crop sanitize_bounding_boxes
+    remap grid_distortion optical_distortion thin_plate_spline elastic
+    adjust_sharpness random_sharpness
+    rgb_to_grayscale random_grayscale
+    adjust_hsv random_hsv adjust_hue adjust_saturation
+    permute_channels random_channel_permutation color_matrix
+    color_jitter random_photometric_distort adjust_brightness adjust_contrast adjust_saturation adjust_hue
+    lookup_table random_tone_curve adjust_gamma
+    equalize autocontrast clahe
+    erase random_erasing coarse_dropout grid_mask
+    box_blur gaussian_blur median_blur motion_blur
+    filter2d laplacian emboss
+    gaussian_noise shot_noise salt_and_pepper
+    fog rain shadow
+    cutmix mixup mosaic copy_paste
+    auto_augment rand_augment trivial_augment augmix
+    open_clips random_clips video_info uniform_temporal_subsample
+    open_batch decode_batch decode_image image_info
+    encode_batch encode_image jpeg
+    prepare recode_jpeg restore_jpeg
+    folder file_list tar parquet coco
+    describe pointwise
+    to_torch to_jax to_tensorflow
+    transform_boxes transform_keypoints transform_masks transform_points transform_images
+"""
+
 _MODULES = ("presets", "models", "sizes")
 
 
@@ -77,7 +109,7 @@ def _with_defaults(function: Any, lines: list[str]) -> Iterator[str]:
         head = re.fullmatch(r"( +\*\*(\w+)\*\* : .*)", line)
         default = parameters[head[2]].default if head and head[2] in parameters else None
         if head and default not in (None, inspect.Parameter.empty):
-            yield f"{head[1].removesuffix(', optional')}, default {shown(repr(default)).replace('*', chr(92) + '*')}"
+            yield f"{head[1].removesuffix(', optional')}, default ``{shown(repr(default))}``"
         else:
             yield line
 
@@ -97,9 +129,10 @@ def shown(text: str) -> str:
 
 
 def _related(name: str) -> Iterator[str]:
-    """Yield links to the random function of a function, or the other way round, to presets, and torchvision's name."""
+    """Yield links to the random or fixed form of a function, its group, presets, and torchvision's name."""
     twin = name.removeprefix("random_") if name.startswith("random_") else f"random_{name}"
-    found = [f":func:`{twin}`"] if twin in vars(gpuimg) else []
+    near = [twin, *(other for line in TOGETHER.splitlines() if name in line.split() for other in line.split())]
+    found = [f":func:`{other}`" for other in dict.fromkeys(near) if other in vars(gpuimg) and other != name]
     found += [f":func:`gpuimg.presets.{preset}`" for preset in _presets_with(name)]
     theirs = [f"``{one}``" for one, ours in _TORCHVISION if ours == name]
     if theirs:

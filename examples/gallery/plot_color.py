@@ -158,6 +158,12 @@ shifts = [(60, 0, 0), (0, 60, 0), (0, 0, 60), (-60, 0, 0), (0, -60, 0), (0, 0, -
 gpuimg.rgb_shift(x, shifts)
 
 # %%
+# ``channel_dropout`` sets channels to a value.
+
+channels = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1)]
+gpuimg.channel_dropout(x, np.array(channels, bool))
+
+# %%
 orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
 gpuimg.permute_channels(x, orders)
 

@@ -29,6 +29,11 @@ gpuimg.gaussian_blur(x, 19, np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0]))
 gpuimg.motion_blur(x, 15, [0, 30, 60, 90, 120, 150])
 
 # %%
+# ``box_blur`` is the mean of a square:
+
+gpuimg.box_blur(x, np.array([1, 3, 5, 9, 15, 25]))
+
+# %%
 # ``median_blur`` removes specks and keeps edges. It takes squares of 3, 5 or 7 pixels:
 
 gpuimg.median_blur(x, [3, 3, 5, 5, 7, 7])
@@ -54,6 +59,11 @@ away = np.mgrid[-1:2, -1:2].transpose(1, 2, 0) @ directions
 kernels = away.transpose(2, 0, 1)
 kernels[:, 1, 1] = 1
 gpuimg.filter2d(x, kernels)
+
+# %%
+# ``laplacian`` finds edges:
+
+gpuimg.laplacian(x.take([0]))
 
 # %%
 # ``emboss`` makes one of them, mixed with the image:

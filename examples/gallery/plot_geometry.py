@@ -78,6 +78,9 @@ gpuimg.pad(x.take([0]), 60, padding_mode="reflect")
 gpuimg.five_crop(x.take([0]), 100)
 
 # %%
+gpuimg.ten_crop(x.take([0]), 100)
+
+# %%
 # Flips
 # -----
 # Like all functions, flips take ``where``, which selects the images to change.

@@ -61,6 +61,11 @@ gpuimg.augmix(x, severity=10, rng=0)
 gpuimg.presets.imagenet_train(160)(images, 0)
 
 # %%
+# For evaluation: resized to 184 pixels, then the middle 160.
+
+gpuimg.presets.imagenet_eval(160, 184)(images, 0)
+
+# %%
 gpuimg.presets.deit3_train(160)(images, 0)
 
 # %%
@@ -76,6 +81,9 @@ train(images, 0)
 
 # %%
 gpuimg.presets.clip_train(160)(images, 0)
+
+# %%
+gpuimg.presets.siglip_train(160)(images, 0)
 
 # %%
 gpuimg.presets.simclr(160)(images, 0)
