@@ -14,44 +14,149 @@ SEARCHES = {
     "benchmarks#when-not-to-use-gpuimg": ("when not to use",),
     "coming-from-others#names-of-albumentations": ("albumentations",),
     "coming-from-others#names-of-dali": ("dali",),
-    "data-formats#bad-files": ("corrupt", "corrupted images", "truncated", "damaged files", "bad files"),
+    "data-formats#bad-files": (
+        "corrupt",
+        "corrupted images",
+        "truncated",
+        "damaged files",
+        "bad files",
+        "broken files",
+    ),
+    "data-formats#other-sources": ("custom dataset", "own source", "own reader"),
+    "data-formats#image-files": (
+        "png",
+        "webp",
+        "avif",
+        "gif",
+        "tiff",
+        "heic",
+        "image formats",
+        "exif",
+    ),
     "data-formats#sources": ("webdataset", "lmdb", "tfrecord", "parquet"),
     "detection": ("object detection", "bounding boxes", "segmentation"),
     "detection#text-labels-and-mosaics": ("yolo", "mosaic", "text labels"),
-    "gpu": ("cuda", "nvimagecodec"),
+    "gallery/plot_user_functions": ("custom transform", "custom function"),
+    "gpu": ("cuda", "nvimagecodec", "cupy pytorch"),
     "gpu#install": ("cupy",),
     "install#extras": ("extras",),
-    "many-machines": ("docker", "container", "slurm", "torchrun"),
+    "install#systems": ("windows", "macos", "mac", "arm"),
+    "many-machines": (
+        "docker",
+        "container",
+        "slurm",
+        "torchrun",
+        "distributed training",
+        "ddp",
+    ),
+    "performance#data-sets-that-fit-in-memory": ("fit in memory",),
     "performance#finding-the-bottleneck": ("slow", "bottleneck", "speed up"),
-    "performance#threads": ("num_workers", "workers", "threads"),
+    "performance#threads": ("num_workers", "workers", "threads", "out of memory"),
+    "project": ("license", "versions"),
+    "reference/generated/gpuimg.image_info": ("size without decoding",),
+    "reference/generated/gpuimg.permute_channels": ("bgr",),
     "porting": ("imagefolder", "dataloader"),
     "recipes#16-bit-images": ("16 bit", "16-bit png", "uint16"),
-    "recipes#a-hugging-face-data-set-in-memory-or-streaming": ("streaming", "hugging face datasets"),
-    "recipes#bfloat16-and-channels-last": ("channels_last", "bfloat16"),
+    "recipes#a-hugging-face-data-set-in-memory-or-streaming": (
+        "streaming",
+        "hugging face datasets",
+    ),
+    "recipes#bfloat16-and-channels-last": (
+        "channels_last",
+        "channels last",
+        "bfloat16",
+    ),
     "recipes#cache-a-small-data-set-in-memory": ("cache",),
-    "recipes#class-imbalance-balanced-sampling": ("class imbalance", "weighted sampling", "imbalanced"),
-    "recipes#decode-once-and-keep-the-images-on-disk": ("memmap", "cache on disk"),
-    "recipes#dicom-hdf5-numpy-images-that-are-arrays": ("dicom", "hdf5", "h5py", "npy", "numpy arrays"),
-    "recipes#find-bad-files-and-how-long-an-epoch-takes": ("check data set", "time of an epoch"),
+    "recipes#class-imbalance-balanced-sampling": (
+        "class imbalance",
+        "weighted sampling",
+        "imbalanced",
+    ),
+    "recipes#decode-once-and-keep-the-images-on-disk": (
+        "memmap",
+        "cache on disk",
+        "decoded on disk",
+    ),
+    "recipes#dicom-hdf5-numpy-images-that-are-arrays": (
+        "dicom",
+        "hdf5",
+        "h5py",
+        "npy",
+        "numpy arrays",
+    ),
+    "recipes#find-bad-files-and-how-long-an-epoch-takes": (
+        "check data set",
+        "check files",
+        "time of an epoch",
+        "long epoch",
+        "epoch time",
+    ),
+    "recipes#ten-crop-test-and-the-mean-over-views": ("test time augmentation", "tta"),
+    "recipes#inspect-or-repeat-what-was-drawn": ("replay",),
+    "recipes#video-clips-with-labels": ("video labels", "clips labels"),
+    "recipes#multi-label-classification": ("multi-label", "multilabel"),
+    "recipes#train-and-validation-split-of-one-folder": (
+        "validation split",
+        "train test split",
+    ),
     "recipes#image-and-mask-pngs-for-segmentation": ("palette", "mask png"),
     "recipes#images-in-a-zip-file": ("zip", "zip file"),
     "recipes#labels-from-a-csv-file": ("csv",),
     "recipes#mean-and-standard-deviation-of-a-data-set": ("mean and std",),
-    "recipes#original-size-and-scale-of-each-image": ("original size", "scale factor"),
+    "recipes#original-size-and-scale-of-each-image": (
+        "original size",
+        "original sizes",
+        "scale factor",
+    ),
     "recipes#predictions-for-a-test-set-to-a-csv-file": ("predictions", "file names"),
-    "recipes#resume-in-the-middle-of-an-epoch": ("resume", "checkpoint"),
-    "recipes#which-operation-is-slow": ("profile", "profiling"),
+    "recipes#resume-in-the-middle-of-an-epoch": (
+        "resume",
+        "checkpoint",
+        "crash",
+        "restart",
+    ),
+    "recipes#which-operation-is-slow": (
+        "profile",
+        "profiling",
+        "slow operation",
+        "time per operation",
+    ),
     "recipes#save-augmented-images-to-disk": ("save augmented images",),
-    "remote#settings": ("token", "http headers", "credentials"),
+    "remote#settings": ("token", "http headers", "authorization", "credentials"),
     "remote": ("s3", "object store", "http"),
-    "training-loops#choosing-samples": ("subset", "sampler"),
+    "training-loops#choosing-samples": ("subset", "sampler", "indices"),
     "training-loops#jax": ("jax", "pmap"),
     "training-loops#reproducibility": ("seed", "deterministic", "reproducible"),
     "training-loops#a-training-script": ("training script", "complete example"),
-    "writing#on-a-gpu": ("encode on a gpu",),
+    "writing#on-a-gpu": ("encode on a gpu", "save gpu"),
     "video": ("videos", "video"),
     "vlm#in-transformers-one-argument": ("transformers", "hugging face processor"),
     "writing": ("save jpeg", "save images", "encode", "write png"),
+}
+
+#: Tasks as users word them, by the words above that they contain.
+TASKS = {
+    "one of two torchrun ranks crashed, resume": "torchrun",
+    "resume after a crash": "resume",
+    "cache the decoded data set on disk": "cache on disk",
+    "images in a zip archive": "zip",
+    "yolo txt labels with mosaic": "yolo",
+    "masks as palette pngs": "palette",
+    "16-bit png to float": "16-bit png",
+    "original sizes and scale factors": "original sizes",
+    "save augmented images as jpeg": "save augmented images",
+    "jax pmap": "pmap",
+    "streaming from hugging face datasets": "streaming",
+    "which operation is slow": "slow operation",
+    "bfloat16 and channels_last": "bfloat16",
+    "evaluate a subset in its order": "subset",
+    "video clips and a csv of labels": "clips labels",
+    "cupy arrays to pytorch": "cupy pytorch",
+    "encode results on a gpu": "encode on a gpu",
+    "read dicom files": "dicom",
+    "http with a token": "token",
+    "find bad files before training": "bad files",
+    "how long does an epoch take": "long epoch",
 }
 
 #: What Sphinx's search expects of a browser.
@@ -79,12 +184,18 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
 
     engine = MiniRacer()
     engine.eval(_BROWSER)
-    for name in ("_static/language_data.js", "_static/searchtools.js", "searchindex.js"):
+    for name in (
+        "_static/searchtools.js",
+        "_static/language_data.js",
+        "searchindex.js",
+    ):  # as search.html
         engine.eval((site / name).read_text().replace("const Search =", "var Search ="))
     wrong = []
     for word, section in words.items():
         asked = f"Search._performSearch(...Search._parseQuery({json.dumps(word)}))"
-        name, _, anchor, *_ = json.loads(str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])')))
+        name, _, anchor, *_ = json.loads(
+            str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])'))
+        )
         if f"{name}{anchor}" != section and name != section:
             wrong.append(f"{word!r} leads to {name}{anchor}, not to {section}")
     return wrong
@@ -93,7 +204,18 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
 def main() -> None:
     """Search for all words."""
     words = {word: section for section, words in SEARCHES.items() for word in words}
-    for function in ("random_crop", "random_resized_crop", "gaussian_blur", "mixup", "letterbox"):
+    words |= {task: words[word] for task, word in TASKS.items()}
+    words |= {
+        "random erasing of half of the images": "reference/generated/gpuimg.random_erasing"
+    }
+    words |= {"tiles of a large image": "reference/generated/gpuimg.tiles"}
+    for function in (
+        "random_crop",
+        "random_resized_crop",
+        "gaussian_blur",
+        "mixup",
+        "letterbox",
+    ):
         words[function.replace("_", " ")] = f"reference/generated/gpuimg.{function}"
     wrong = misled(Path(sys.argv[1]), words)
     if wrong:
