@@ -540,8 +540,8 @@ def _rates_bars() -> str:
 
 
 def plot(name: str) -> str:
-    """Return the claim of a picture, and the picture; `written` has the file."""
-    return f"\n**{_claim()}.**\n\n![{_claim()}](figures/{name}.svg)\n"
+    """Return a picture, whose title is its claim; `written` has the file."""
+    return f"\n![{_claim()}](figures/{name}.svg)\n"
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
