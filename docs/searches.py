@@ -193,9 +193,7 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
     wrong = []
     for word, section in words.items():
         asked = f"Search._performSearch(...Search._parseQuery({json.dumps(word)}))"
-        name, _, anchor, *_ = json.loads(
-            str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])'))
-        )
+        name, _, anchor, *_ = json.loads(str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])')))
         if f"{name}{anchor}" != section and name != section:
             wrong.append(f"{word!r} leads to {name}{anchor}, not to {section}")
     return wrong
@@ -205,9 +203,7 @@ def main() -> None:
     """Search for all words."""
     words = {word: section for section, words in SEARCHES.items() for word in words}
     words |= {task: words[word] for task, word in TASKS.items()}
-    words |= {
-        "random erasing of half of the images": "reference/generated/gpuimg.random_erasing"
-    }
+    words |= {"random erasing of half of the images": "reference/generated/gpuimg.random_erasing"}
     words |= {"tiles of a large image": "reference/generated/gpuimg.tiles"}
     for function in (
         "random_crop",

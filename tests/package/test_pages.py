@@ -160,7 +160,7 @@ def _annotations() -> dict[str, object]:
 @pytest.mark.parametrize("name", PAGES)
 def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL))
-    assert not re.search(r"^ *\)  #", code, re.MULTILINE), "a comment that is too long tears its line"
+    assert not re.search(r"^ *[])}]+:?  #", code, re.MULTILINE), "a comment that is too long tears its line"
     needs("torch" if "import torch" in code or "to_torch" in code else "numpy", *NEEDS.get(name, ()))
     script = tmp_path / "page.py"
     script.write_text(BEFORE.get(name, "") + code)
