@@ -36,7 +36,8 @@ const _withLabels = (kind, labels, share, asked) => {
     for (const [page, id] of places) {
       const title = kind === SearchResultKind.title && titles[page] !== label ? `${titles[page]} > ${label}` : titles[page];
       const isFunction = docnames[page].startsWith("reference/");
-      const score = Scorer.score([docnames[page], , , , (share * own.length) / asked.size - isFunction]);
+      const weight = own.length * (share / asked.size + 10) - isFunction;
+      const score = Scorer.score([docnames[page], , , , weight]);
       found.push([docnames[page], title, id ? "#" + id : "", null, score, filenames[page], kind]);
     }
   }

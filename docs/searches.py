@@ -41,6 +41,7 @@ SEARCHES = {
     "gpu#install": ("cupy",),
     "install#extras": ("extras",),
     "install#systems": ("windows", "macos", "mac", "arm"),
+    "many-machines#resuming-after-a-crash": ("torchrun crash", "rank crashed", "elastic"),
     "many-machines": (
         "docker",
         "container",
@@ -136,8 +137,9 @@ SEARCHES = {
 
 #: Tasks as users word them, by the words above that they contain.
 TASKS = {
-    "one of two torchrun ranks crashed, resume": "torchrun",
-    "resume after a crash": "resume",
+    "one of two torchrun ranks crashed, resume": "torchrun crash",
+    "save augmented images as jpeg with source filename": "save augmented images",
+    "resume after a crash": "torchrun crash",
     "cache the decoded data set on disk": "cache on disk",
     "images in a zip archive": "zip",
     "yolo txt labels with mosaic": "yolo",
@@ -182,20 +184,16 @@ def misled(site: Path, words: dict[str, str]) -> list[str]:
     """Return what a search finds first in a built site, for words that lead elsewhere than to their section."""
     from py_mini_racer import MiniRacer
 
-    engine = MiniRacer()
-    engine.eval(_BROWSER)
-    for name in (
-        "_static/searchtools.js",
-        "_static/language_data.js",
-        "searchindex.js",
-    ):  # as search.html
-        engine.eval((site / name).read_text().replace("const Search =", "var Search ="))
     wrong = []
-    for word, section in words.items():
-        asked = f"Search._performSearch(...Search._parseQuery({json.dumps(word)}))"
-        name, _, anchor, *_ = json.loads(str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])')))
-        if f"{name}{anchor}" != section and name != section:
-            wrong.append(f"{word!r} leads to {name}{anchor}, not to {section}")
+    with MiniRacer() as engine:  # closed, as its thread may keep Python from ending
+        engine.eval(_BROWSER)
+        for name in ("_static/searchtools.js", "_static/language_data.js", "searchindex.js"):  # as search.html
+            engine.eval((site / name).read_text().replace("const Search =", "var Search ="))
+        for word, section in words.items():
+            asked = f"Search._performSearch(...Search._parseQuery({json.dumps(word)}))"
+            name, _, anchor, *_ = json.loads(str(engine.eval(f'JSON.stringify({asked}.at(-1) || ["nothing", "", ""])')))
+            if f"{name}{anchor}" != section and name != section:
+                wrong.append(f"{word!r} leads to {name}{anchor}, not to {section}")
     return wrong
 
 
@@ -205,13 +203,7 @@ def main() -> None:
     words |= {task: words[word] for task, word in TASKS.items()}
     words |= {"random erasing of half of the images": "reference/generated/gpuimg.random_erasing"}
     words |= {"tiles of a large image": "reference/generated/gpuimg.tiles"}
-    for function in (
-        "random_crop",
-        "random_resized_crop",
-        "gaussian_blur",
-        "mixup",
-        "letterbox",
-    ):
+    for function in ("random_crop", "random_resized_crop", "gaussian_blur", "mixup", "letterbox"):
         words[function.replace("_", " ")] = f"reference/generated/gpuimg.{function}"
     wrong = misled(Path(sys.argv[1]), words)
     if wrong:

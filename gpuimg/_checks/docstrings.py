@@ -74,7 +74,7 @@ _OF_IMAGES = (
     "seed : int or (N,) int\n"
     "    Seed of the random numbers, 0 to 2**48 - 1. They depend on it and on the position only: images of one seed\n"
     "    get the same pattern, in any batch.",
-    "p : float or (N,) float\n    Probability that an image changes, 0 to 1.",
+    "p : float or (N,) float\n    Probability that an image changes, 0 to 1; an array of 0 and 1 selects images.",
     "rng : Rng or int\n"
     "    Generator with a sample for each image, or each clip, such as :func:`load` passes. An int is a seed, 0 to\n"
     "    2**64 - 1: every call of the function with it draws the same numbers.",

@@ -101,8 +101,9 @@ def _measured(options: Namespace) -> dict[str, Any]:
     if not options.json:
         info.announce_warming()
     images_per_second(loader, 0.05 * options.seconds)
-    rates = _compare(contestants, 0.95 * options.seconds)
-    without = {one: rates.pop(one) if possible else None for one, possible in costs.items()}
+    rounds = _compare(contestants, 0.95 * options.seconds)
+    rates = {one: statistics.median(found) for one, found in rounds.items() if one not in costs}
+    without = {one: _share(rounds["gpuimg"], rounds[one]) if possible else None for one, possible in costs.items()}
     stats = loader.stats()
     images = _images(source, device)
     mean = rates["gpuimg"] * images["mean_bytes"] / 1e6
@@ -147,11 +148,17 @@ def _first(source: Any, device: str) -> Batch:
         return as_batch(next(loader).images)
 
 
-def _compare(contestants: dict[str, Callable[[], Iterator[int]]], seconds: float) -> dict[str, float]:
-    """Return the images/s of each contestant: medians of rounds in which they run in turn."""
+def _share(whole: list[float], without: list[float]) -> dict[str, float]:
+    """Return an operation's share of the time, and its lowest and highest in a round, by rates with and without it."""
+    shares = [1 - one / other for one, other in zip(whole, without, strict=True)]
+    return {"share": statistics.median(shares), "lowest": min(shares), "highest": max(shares)}
+
+
+def _compare(contestants: dict[str, Callable[[], Iterator[int]]], seconds: float) -> dict[str, list[float]]:
+    """Return the images/s of each contestant in rounds in which they run in turn."""
     each = seconds / (_ROUNDS * len(contestants))
     rounds = [{name: _rate(begin(), each) for name, begin in contestants.items()} for _ in range(_ROUNDS)]
-    return {name: statistics.median(one[name] for one in rounds) for name in contestants}
+    return {name: [one[name] for one in rounds] for name in contestants}
 
 
 def _rate(batches: Iterator[int], seconds: float) -> float:
@@ -195,12 +202,15 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"measured     {report['preprocess']}, batches of {report['batch_size']}, {report['device']} ({where})"
     for name, rate in rates.items():
         yield f"{name:13}{rate:,.0f} images/s{_comparison(name, report)}"
-    for name, rate in report["without"].items():
-        if rate is None:
+    for name, cost in sorted(report["without"].items(), key=lambda one: -(one[1] or {"share": -1})["share"]):
+        if cost is None:
             yield f"operation    {name} stays, because it sets the sizes of the results"
+        elif cost["lowest"] > 0:
+            between = f"{cost['lowest']:.0%} to {cost['highest']:.0%} in {_ROUNDS} rounds"
+            yield f"operation    {name} takes {cost['share']:.0%} of the time ({between})"
         else:
-            share = max(1 - rates["gpuimg"] / rate, 0)
-            yield f"operation    {name} takes {share:.0%} of the time: {rate:,.0f} images/s without it"
+            most = max(cost["highest"], 0)
+            yield f"operation    {name} takes too little time to tell: at most {most:.0%}, or the machine is busy"
     for name, reason in report["left_out"].items():
         yield f"{name:13}left out: {reason}"
     yield f"limit        {_ADVICE[report['limit']]}"

@@ -199,7 +199,8 @@ class Storage:
             while folders:
                 infos = [info for infos in pool.map(partial(self._folder, url), folders) for info in infos]
                 files = [info for info in infos if info["type"] != "directory"]
-                found |= {info["name"][len(path) + 1 :]: (_mark(info), _size(info)) for info in files}
+                names = (info["name"].removeprefix(path).removeprefix("/") for info in files)  # an archive's path: ""
+                found |= {name: (_mark(info), _size(info)) for name, info in zip(names, files, strict=True)}
                 inner = dict.fromkeys(info["name"].rstrip("/") for info in infos if info["type"] == "directory")
                 folders = [name for name in inner if name not in seen]
                 seen.update(folders)
@@ -214,7 +215,8 @@ class Storage:
     def _folder(self, url: str, folder: str) -> list[dict[str, Any]]:
         """List one folder, without the folder itself, which some stores list as an empty file."""
         found = self.tried(url, f"listing {folder}", lambda: self.find(url)[0].ls(folder, detail=True))
-        return [info for info in found if info["name"].rstrip("/").startswith(folder + "/")]
+        within = folder and folder + "/"  # the top of an archive is ""
+        return [info for info in found if info["name"].rstrip("/").startswith(within) and info["name"].strip("/")]
 
 
 class RemoteFile:

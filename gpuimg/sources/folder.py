@@ -209,6 +209,9 @@ def folder(
         return _remote_folder(base, endings, index_cache, remote)
     if index_cache is not None:
         raise ValueError(f"index_cache is for a folder at a URL; {printable(base)} is local")
+    if base.lower().endswith(".zip") and os.path.isfile(base):
+        message = f"an archive; for its folders pass {'zip://::' + base!r}, or {'zip://train::' + base!r} if in 'train'"
+        raise NotADirectoryError(errno.ENOTDIR, message, base)
     with os.scandir(base) as entries:
         classes = sorted(entry.name for entry in entries if _is_folder(entry))
     if not classes:

@@ -103,7 +103,7 @@ def test_operations_that_can_be_left_out(capsys: pytest.CaptureFixture[str], mon
         without = report["without"]
         assert list(without) == ["random_resized_crop", "random_horizontal_flip", last]
         assert without.pop("random_resized_crop") is None
-        assert min(without.values()) > 0
+        assert all(cost["lowest"] <= cost["share"] <= cost["highest"] < 1 for cost in without.values())
     x = np.full((1, 20, 20, 3), 100, np.uint8)
     with operations.left_out("adjust_brightness"):
         assert np.max(np.asarray(crop_and_color(x, 0))) == 100
@@ -115,7 +115,7 @@ def test_operations_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("bench", PHOTOS, "--operations", "--seconds", 1) == 0
     lines = capsys.readouterr().out
     assert "operation    random_resized_crop stays, because it sets the sizes of the results" in lines
-    assert re.search(r"operation    normalize takes \d+% of the time: [\d,]+ images/s without it", lines)
+    assert re.search(r"normalize takes (\d+% of the time \(\d+% to \d+%|too little time to tell: at most \d+%)", lines)
 
 
 def one_color(color: tuple[int, int, int]) -> bytes:

@@ -67,7 +67,7 @@ BEFORE = {
 from pathlib import Path
 Path("labels").mkdir()
 for k, path in enumerate(sorted(Path("photos").glob("*.jpg"))):
-    Path(f"labels/{path.stem}.txt").write_text("0 0.5 0.5 0.4 0.3\\n1 0.3 0.4 0.2 0.2\\n"[: 18 * (1 + k % 2)])
+    Path(f"labels/{path.stem}.txt").write_text("0 0.5 0.5 0.4 0.3\\n1 0.3 0.4 0.2 0.2\\n"[: 18 * (k % 3)])
 """,
     "recipes": """
 from pathlib import Path

@@ -114,6 +114,18 @@ def test_folders_lists_and_shards_in_archives(tmp_path: Path) -> None:
     assert list(gi.tar(f"zip://in/*.tar{url}")) == SAMPLES[:2]
 
 
+@pytest.mark.parametrize("top", ["zip://::{}", "zip:///::{}"])
+def test_folders_at_the_top_of_an_archive(top: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
+        for name, data in (("cat/0.jpg", FILES[0]), ("dog/a/1.jpg", FILES[1]), ("readme.txt", b"")):
+            file.writestr(name, data)
+    found = gi.folder(top.format(tmp_path / "x.zip"))
+    assert found.classes == ["cat", "dog"]
+    assert list(found) == [(FILES[0], 0), (FILES[1], 1)]
+    with pytest.raises(NotADirectoryError, match=r"an archive; for its folders pass 'zip://::.*x\.zip'"):
+        gi.folder(tmp_path / "x.zip")
+
+
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("where", ["memory", "http", "cached"])
 def test_every_source(tmp_path: Path, kind: str, where: str) -> None:
