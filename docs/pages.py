@@ -67,6 +67,8 @@ TOGETHER = """
     describe pointwise
     to_torch to_jax to_tensorflow
     transform_boxes transform_keypoints transform_masks transform_points transform_images
+    letterbox transform_points
+    random_crop crop tiles read_region
 """
 
 _MODULES = ("presets", "models", "sizes")

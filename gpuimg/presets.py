@@ -210,7 +210,8 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
 
     Notes
     -----
-    The batch holds the first view of all images, as of :func:`simclr`, then the second, and so on.
+    The batch holds the first view of all images, as of :func:`simclr`, then the second, and so on. Values are not
+    normalized: of uint8 images they are 0 to 255, or with ``dtype="float32"`` 0 to 1.
 
     Examples
     --------

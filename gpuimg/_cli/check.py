@@ -143,5 +143,6 @@ def _lines(found: _Contents) -> Iterator[str]:
         unit, name = (3600, "h") if epoch >= 3600 else (60, "min") if epoch >= 60 else (1, "s")
         rate = f"{found.images_per_second:,.0f} images/s in {counted(threads(), 'thread')}"
         how = f"{rate}: reading, decoding, {preview.PRESET}(224)"
-        yield f"epoch      takes about {max(epoch / unit, 0.1):.1f} {name} ({how})"
+        took = f"about {epoch / unit:.1f} {name}" if epoch >= 0.1 else "less than 0.1 s"
+        yield f"epoch      takes {took} ({how})"
     yield from refusals("refused", found.refused)

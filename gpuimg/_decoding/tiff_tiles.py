@@ -111,7 +111,8 @@ def read_pyramid(read: Read, end: int) -> Pyramid:
         if bytes(read(at, len(mark))) == mark:
             raise RefusedError(f"{name} is not supported; {reader} reads it")
     if head[:2] not in (b"II", b"MM") or head[2:4] not in (b"*\0", b"\0*", b"+\0", b"\0+"):
-        raise ValueError(f"not a TIFF file (starts with {head!r})")
+        hint = "; of a JPEG, gpuimg.crop decodes regions" if head[:2] == b"\xff\xd8" else ""
+        raise ValueError(f"not a TIFF file (starts with {head!r}){hint}")
     try:
         form = form_of(read)
         found, description = [], ""
