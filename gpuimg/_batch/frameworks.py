@@ -37,8 +37,8 @@ def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NC
 
     Notes
     -----
-    An array (N, H, W, C) is copied for another layout or dtype; ``layout="NHWC"`` shares its memory. Uses DLPack, which makes PyTorch's current stream wait for the result. ``torch.as_tensor`` of a CuPy array does
-    not.
+    An array (N, H, W, C) is copied for another layout or dtype; ``layout="NHWC"`` shares its memory. Uses DLPack, which
+    makes PyTorch's current stream wait for the result. ``torch.as_tensor`` of a CuPy array does not.
     """
     return as_tensor(as_batch(images).array(dtype, layout))
 
