@@ -164,7 +164,11 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             x, y = 0, 0  # the part is what the next segment reads
         elif one.areas:
             area = _areas_at(one.areas, i + 1)[i]
-            if area.applies == 0 and p < last:
+            if area.applies == 0 and p < last:  # what follows reads a part of the same pixels
+                region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
+                corner = region[1] * row + region[0] * source.channels
+                source.address += corner * (_FLOAT_BYTES if source.scale == f32(1.0) else 1)
+                source.elements -= corner
                 continue
             width, size = i64(area.out_width), one.itemsize * one.channels * area.out_height * area.out_width
             out = bytes_at(image.out, image.out_bytes) if p == last else between[side * half : side * half + size]
@@ -175,7 +179,8 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             )
             if p == last:
                 return
-            x, y = 0, 0  # what follows takes the whole image
+            region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
+            x, y = region[0], region[1]
         else:
             record = _records_at(one.records, i + 1)[i]
             program = floats_at(one.programs + i * _FLOAT_BYTES * one.program_words, one.program_words)

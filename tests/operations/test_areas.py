@@ -279,3 +279,35 @@ def test_nothing_outside_is_touched(name: str) -> None:
         out = Flush(int(np.prod(results)) * np.dtype(kind).itemsize, 0, at_end=at_end)
         x.array(kind, out=out.bytes.view(kind).reshape(results))
         assert not out.broken()
+
+
+_BEFORE = {
+    "nothing": lambda x: x,
+    "lighter": lambda x: gi.adjust_brightness(x, 1.2),
+    "blurred": lambda x: gi.gaussian_blur(x, 3),
+    "cropped": lambda x: gi.crop(x, 2, 3, 25, 27),
+    "resized": lambda x: gi.resize(x, (25, 28), exact="pillow"),
+}
+_AFTER = {
+    "crop": lambda x: gi.crop(x, 3, 4, 9, 14),
+    "resized_crop": lambda x: gi.resized_crop(x, 3, 4, 9, 14, (8, 8)),
+    "flip, crop": lambda x: gi.crop(gi.horizontal_flip(x), 3, 4, 9, 14),
+    "crop, blur": lambda x: gi.gaussian_blur(gi.crop(x, 3, 4, 9, 14), 3),
+    "crop, median": lambda x: gi.median_blur(gi.crop(x, 3, 4, 9, 14), 3),
+}
+
+
+@pytest.mark.parametrize("after", _AFTER)
+@pytest.mark.parametrize("before", _BEFORE)
+@pytest.mark.parametrize("where", [True, [True, False, True], [False, False, True]], ids=str)
+def test_parts_of_results(before: str, after: str, where: Any) -> None:
+    """A part of the results is that of the whole ones, of images that the operation leaves as they are, too."""
+    images = np.random.default_rng(0).integers(0, 256, (3, 31, 32, 3), np.uint8)
+    for change in (
+        lambda x: gi.median_blur(x, 3, where=where),
+        lambda x: gi.lookup_table(x, np.arange(255, -1, -1, dtype=np.uint8), where=where),
+    ):
+        whole = change(_BEFORE[before](images))
+        expected = _AFTER[after](whole.array("float32")).array("float32")
+        # Of floats the second median need not round.
+        assert np.abs(_AFTER[after](change(_BEFORE[before](images))).array("float32") - expected).max() < 0.5001 / 255
