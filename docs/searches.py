@@ -23,16 +23,7 @@ SEARCHES = {
         "broken files",
     ),
     "data-formats#other-sources": ("custom dataset", "own source", "own reader"),
-    "data-formats#image-files": (
-        "png",
-        "webp",
-        "avif",
-        "gif",
-        "tiff",
-        "heic",
-        "image formats",
-        "exif",
-    ),
+    "data-formats#image-files": ("png", "webp", "avif", "gif", "tiff", "heic", "image formats", "exif"),
     "data-formats#sources": ("webdataset", "lmdb", "tfrecord", "parquet"),
     "detection": ("object detection", "bounding boxes", "segmentation"),
     "detection#text-labels-and-mosaics": ("yolo", "mosaic", "text labels"),
@@ -42,15 +33,7 @@ SEARCHES = {
     "install#extras": ("extras",),
     "install#systems": ("windows", "macos", "mac", "arm"),
     "many-machines#resuming-after-a-crash": ("torchrun crash", "rank crashed", "elastic"),
-    "many-machines": (
-        "docker",
-        "container",
-        "slurm",
-        "torchrun",
-        "distributed training",
-        "ddp",
-        "rank",
-    ),
+    "many-machines": ("docker", "container", "slurm", "torchrun", "distributed training", "ddp", "rank"),
     "performance#data-sets-that-fit-in-memory": ("fit in memory",),
     "performance#finding-the-bottleneck": ("slow", "bottleneck", "speed up"),
     "performance#threads": ("num_workers", "workers", "threads", "out of memory"),
@@ -59,33 +42,12 @@ SEARCHES = {
     "reference/generated/gpuimg.permute_channels": ("bgr",),
     "porting": ("imagefolder", "dataloader"),
     "recipes#16-bit-images": ("16 bit", "16-bit png", "uint16"),
-    "recipes#a-hugging-face-data-set-in-memory-or-streaming": (
-        "streaming",
-        "hugging face datasets",
-    ),
-    "recipes#bfloat16-and-channels-last": (
-        "channels_last",
-        "channels last",
-        "bfloat16",
-    ),
+    "recipes#a-hugging-face-data-set-in-memory-or-streaming": ("streaming", "hugging face datasets"),
+    "recipes#bfloat16-and-channels-last": ("channels_last", "channels last", "bfloat16"),
     "recipes#cache-a-small-data-set-in-memory": ("cache",),
-    "recipes#class-imbalance-balanced-sampling": (
-        "class imbalance",
-        "weighted sampling",
-        "imbalanced",
-    ),
-    "recipes#decode-once-and-keep-the-images-on-disk": (
-        "memmap",
-        "cache on disk",
-        "decoded on disk",
-    ),
-    "recipes#dicom-hdf5-numpy-images-that-are-arrays": (
-        "dicom",
-        "hdf5",
-        "h5py",
-        "npy",
-        "numpy arrays",
-    ),
+    "recipes#class-imbalance-balanced-sampling": ("class imbalance", "weighted sampling", "imbalanced"),
+    "recipes#decode-once-and-keep-the-images-on-disk": ("memmap", "cache on disk", "decoded on disk"),
+    "recipes#dicom-hdf5-numpy-images-that-are-arrays": ("dicom", "hdf5", "h5py", "npy", "numpy arrays"),
     "recipes#find-bad-files-and-how-long-an-epoch-takes": (
         "check data set",
         "check files",
@@ -118,32 +80,15 @@ SEARCHES = {
     "recipes#inspect-or-repeat-what-was-drawn": ("replay",),
     "recipes#video-clips-with-labels": ("video labels", "clips labels"),
     "recipes#multi-label-classification": ("multi-label", "multilabel"),
-    "recipes#train-and-validation-split-of-one-folder": (
-        "validation split",
-        "train test split",
-    ),
+    "recipes#train-and-validation-split-of-one-folder": ("validation split", "train test split"),
     "recipes#image-and-mask-pngs-for-segmentation": ("palette", "mask png"),
     "recipes#images-in-a-zip-file": ("zip", "zip file"),
     "recipes#labels-from-a-csv-file": ("csv",),
     "recipes#mean-and-standard-deviation-of-a-data-set": ("mean and std",),
-    "recipes#original-size-and-scale-of-each-image": (
-        "original size",
-        "original sizes",
-        "scale factor",
-    ),
+    "recipes#original-size-and-scale-of-each-image": ("original size", "original sizes", "scale factor"),
     "recipes#predictions-for-a-test-set-to-a-csv-file": ("predictions", "file names"),
-    "recipes#resume-in-the-middle-of-an-epoch": (
-        "resume",
-        "checkpoint",
-        "crash",
-        "restart",
-    ),
-    "recipes#which-operation-is-slow": (
-        "profile",
-        "profiling",
-        "slow operation",
-        "time per operation",
-    ),
+    "recipes#resume-in-the-middle-of-an-epoch": ("resume", "checkpoint", "crash", "restart"),
+    "recipes#which-operation-is-slow": ("profile", "profiling", "slow operation", "time per operation"),
     "recipes#save-augmented-images-to-disk": ("save augmented images",),
     "remote#settings": ("token", "http headers", "authorization", "credentials"),
     "remote": ("s3", "object store", "http"),
@@ -223,8 +168,8 @@ def main() -> None:
     """Search for all words."""
     words = {word: section for section, words in SEARCHES.items() for word in words}
     words |= {task: words[word] for task, word in TASKS.items()}
-    words |= {"random erasing of half of the images": "reference/generated/gpuimg.random_erasing"}
-    words |= {"tiles of a large image": "reference/generated/gpuimg.tiles"}
+    words["random erasing of half of the images"] = "reference/generated/gpuimg.random_erasing"
+    words["tiles of a large image"] = "reference/generated/gpuimg.tiles"
     for function in ("random_crop", "random_resized_crop", "gaussian_blur", "mixup", "letterbox"):
         words[function.replace("_", " ")] = f"reference/generated/gpuimg.{function}"
     wrong = misled(Path(sys.argv[1]), words)

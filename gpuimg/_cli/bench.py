@@ -202,10 +202,11 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"measured     {report['preprocess']}, batches of {report['batch_size']}, {report['device']} ({where})"
     for name, rate in rates.items():
         yield f"{name:13}{rate:,.0f} images/s{_comparison(name, report)}"
-    for name, cost in sorted(report["without"].items(), key=lambda one: -(one[1] or {"share": -1})["share"]):
-        if cost is None:
-            yield f"operation    {name} stays, because it sets the sizes of the results"
-        elif cost["lowest"] > 0:
+    costs = {name: cost for name, cost in report["without"].items() if cost is not None}
+    for name in (name for name in report["without"] if name not in costs):
+        yield f"operation    {name} stays, because it sets the sizes of the results"
+    for name, cost in sorted(costs.items(), key=lambda one: -one[1]["share"]):
+        if cost["lowest"] > 0:
             between = f"{cost['lowest']:.0%} to {cost['highest']:.0%} in {_ROUNDS} rounds"
             yield f"operation    {name} takes {cost['share']:.0%} of the time ({between})"
         else:

@@ -26,7 +26,7 @@ from .._random.rng import Rng
 from .._threads.threads import threads as allowed_threads
 from .._version import __version__
 from ..sources._indexes import checksum_of_names
-from ..sources._remote import is_url
+from ..sources._remote import local
 from ..sources._table import origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
@@ -222,9 +222,7 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
 
 def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:
     """Create the folder of the results, which must not be inside the source: later calls would find it there."""
-    folder = os.fsdecode(destination)
-    if is_url(folder):
-        raise ValueError(f"destination must be a local folder, not {printable(folder)}: write there, then upload it")
+    folder = local(destination, "destination", "folder, to be uploaded afterwards")
     origin = origin_of(source)
     if origin is not None and os.path.isdir(origin):
         inside = os.path.realpath(os.fsdecode(origin))

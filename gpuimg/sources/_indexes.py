@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._io.open_file import naming_file, open_regular, replacing
 from ._reading import OpenFiles, Path
-from ._remote import is_url
+from ._remote import local
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -141,14 +141,6 @@ def check_names(arrays: Arrays, count: int) -> None:
     expect(arrays, "names", np.uint8, int(ends[-1]))
     if ends[0] != 0 or (ends[1:] < ends[:-1]).any():
         raise ValueError(f"'ends' must go from 0 to {ends[-1]} in order")
-
-
-def local(path: Path, what: str) -> str:
-    """Return a path that must be local, not a URL; ``what`` names it in the message."""
-    name = os.fsdecode(path)
-    if is_url(name):
-        raise ValueError(f"{what} must be a local file, not {name!r}")
-    return name
 
 
 def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:

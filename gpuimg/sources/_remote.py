@@ -86,13 +86,21 @@ class Remote:
         whole_number(self.tries, "tries")
         if not isinstance(self.storage_options, Mapping):
             raise TypeError(f"storage_options must be a mapping, not {type(self.storage_options).__name__}")
-        if self.cache is not None and is_url(os.fspath(self.cache)):
-            raise ValueError(f"cache must be a local folder, not {self.cache!r}")
+        if self.cache is not None:
+            local(self.cache, "cache", "folder")
 
 
 def is_url(path: str | bytes) -> bool:
     """Return whether a path is read by fsspec: ``protocol://...``, also chained as in ``simplecache::s3://...``."""
     return _URL.match(os.fsencode(path)) is not None
+
+
+def local(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], what: str, kind: str = "file") -> str:
+    """Return a path that must be local, not a URL; ``what`` and ``kind`` name it in the message."""
+    name = os.fsdecode(path)
+    if is_url(name):
+        raise ValueError(f"{what} must be a local {kind}, not {name!r}")
+    return name
 
 
 def without_archive(path: bytes) -> tuple[bytes, bytes]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from .._io.open_file import open_regular
 from ._formats import SOURCES, import_optional
-from ._indexes import local
 from ._protobuf import Keys
 from ._reading import OPEN_FILES, Path, Recent, naming, printable, shards
+from ._remote import local
 from ._table import Table
 
 __all__ = ["array_record"]

@@ -148,7 +148,10 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
     half = between.size // 2
     side = 0
     for p in range(image.first_pass, passes.size):
-        one = passes[p]
+        one, x, y = passes[p], i64(0), i64(0)
+        if p < last and one.exact == 0:  # a part of the result; of an exact resize only that is computed
+            region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
+            x, y = region[0], region[1]
         if one.exact:
             exact, stored = _exact_at(one.exact, i + 1)[i], _stored_at(one.stored, i + 1)[i]
             width = exact.part[2] - exact.part[0]
@@ -161,12 +164,10 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             )  # fmt: skip
             if p == last:
                 return
-            x, y = 0, 0  # the part is what the next segment reads
         elif one.areas:
             area = _areas_at(one.areas, i + 1)[i]
             if area.applies == 0 and p < last:  # what follows reads a part of the same pixels
-                region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
-                corner = region[1] * row + region[0] * source.channels
+                corner = y * row + x * source.channels
                 source.address += corner * (_FLOAT_BYTES if source.scale == f32(1.0) else 1)
                 source.elements -= corner
                 continue
@@ -179,8 +180,6 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             )
             if p == last:
                 return
-            region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
-            x, y = region[0], region[1]
         else:
             record = _records_at(one.records, i + 1)[i]
             program = floats_at(one.programs + i * _FLOAT_BYTES * one.program_words, one.program_words)
@@ -192,8 +191,6 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             run_image(calls, source, record, program, one, scratch, out, streamed and p == last)
             if p == last or size == 0:
                 continue
-            region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
-            x, y = region[0], region[1]
         # The result of this segment is the source of the next one, which writes the other half.
         side = 1 - side
         row = width * one.channels

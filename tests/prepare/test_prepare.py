@@ -410,7 +410,7 @@ def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("words", "message"), [
     (["nowhere", "out"], "no such file or folder"),
     (["in", "out", "--tar", "much"], "--tar must be a size such as 500M"), (["in", "in/small"], "is inside the source"),
-    (["in", "s3://bucket/out"], "destination must be a local folder, not s3://bucket/out"),
+    (["in", "s3://bucket/out"], "destination must be a local folder, to be uploaded afterwards, not 's3://bucket/out'"),
     (["in", "."], "is not empty, and was not prepared by gpuimg"), (["in", "file"], "File exists"),
 ])  # fmt: skip
 def test_wrong_commands(words: list[str], message: str, tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> None:
