@@ -1,44 +1,59 @@
 """Index caches: files with the index or listing of a data set, so that it is scanned only once."""
 
+import errno
 import json
+import math
 import os
+import struct
 import warnings
 import zipfile
 import zlib
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.open_file import naming_file, open_regular, replacing
+from .._io.open_file import OpenFile, naming_file, open_regular, read_at, replacing
 from ._reading import OpenFiles, Path
-from ._remote import local
+from ._remote import Status, local
 
-Arrays: TypeAlias = dict[str, NDArray[Any]]
+Arrays: TypeAlias = dict[str, Any]  # of ndarray, or Column
 
 #: Called with the arrays of an index and the size of each shard in bytes; raises ``ValueError`` for invalid arrays.
 Check: TypeAlias = Callable[[Arrays, NDArray[np.int64]], None]
 
 _MOST_ARRAYS = 16  # arrays per file; the largest index has 7
 _MOST_NAMES = 64  # samples whose names are in the checksum
+_LOADED = 64 << 20  # bytes of an index file; arrays of larger ones stay in the file
+_LOOKED_AT = 1024  # rows of such an array that are checked
 
 
 def cached_index(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Arrays], check: Check) -> Arrays:
     """Return the arrays of the cache file ``index`` if it belongs to the same shards, else build and store them.
 
-    ``kind`` names the format and the options of the index. Shards are the same if their names, sizes and modification
-    times are equal; for remote shards, the version that their storage reports. The cache file is written atomically and
+    ``kind`` names the format and the options of the index. Shards are the same if their names are equal and, for local
+    ones, sizes and modification times. Remote shards are not asked for theirs, which would be a request for each shard
+    and process: they must have the versions in the index when they are read. The cache file is written atomically and
     is not trusted: it is an ``.npz`` without pickles, no larger in memory than on disk. Arrays that ``check`` rejects
-    are built again, with a warning.
+    are built again, with a warning; of large ones it sees some rows, and the others are checked when they are used.
     """
-    if index is None:
-        return build()
-    statuses = list(files.statuses())
-    found = [(os.path.basename(path), *status) for path, status in zip(files.paths, statuses, strict=True)]
-    sizes = np.array([size for size, _ in statuses], np.int64)
-    return cached_arrays(index, "index_cache", (kind, found), build, lambda arrays: check(arrays, sizes))
+    found = [(os.path.basename(path), *files.local_status(k)) for k, path in enumerate(files.paths)]
+
+    def built() -> Arrays:
+        arrays, versions = build(), json.dumps([(k, *status) for k, status in files.known()]).encode()
+        return arrays | {"remote": np.frombuffer(versions, np.uint8)}
+
+    def checked(arrays: Arrays) -> None:
+        versions = _versions(arrays)
+        if versions.keys() != {k for k, one in enumerate(found) if len(one) == 1}:
+            raise ValueError("'remote' must have the versions of all remote files")
+        sizes = [versions[k].size if k in versions else one[1] for k, one in enumerate(found)]
+        check(arrays, np.array(sizes, np.int64))
+        files.know(versions)
+
+    return cached_arrays(index, "index_cache", (kind, found), built, checked, in_file=True)
 
 
 def cached_arrays(
@@ -47,15 +62,17 @@ def cached_arrays(
     identity: tuple[Any, ...],
     build: Callable[[], Arrays],
     check: Callable[[Arrays], None],
+    in_file: bool = False,
 ) -> Arrays:
     """Return the arrays of a cache file if they were stored with this identity, else build and store them.
 
-    ``name`` is that of the argument ``cache``; without one nothing is stored.
+    ``name`` is that of the argument ``cache``; without one nothing is stored. With ``in_file``, arrays of large files
+    are :class:`Column`.
     """
     if cache is None:
         return build()
     path, stamp = local(cache, name), np.frombuffer(json.dumps(identity).encode(), np.uint8)
-    arrays = _load(path, stamp)
+    arrays = _load(path, stamp, in_file)
     if arrays is not None:
         try:
             check(arrays)
@@ -68,23 +85,78 @@ def cached_arrays(
         arrays = build()
         with naming_file(path), replacing(path) as file:
             np.savez(file, allow_pickle=False, stamp=stamp, **arrays)
+        if in_file and os.path.getsize(path) > _LOADED:
+            arrays = _load(path, stamp, in_file) or arrays
     return arrays
 
 
+class Column:
+    """An array that stays in an index file: rows are read when they are used, and shared by the system's cache."""
+
+    def __init__(self, file: OpenFile, path: str, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self._file, self._place, self.dtype, self.shape = file, (path, start, _version(file)), dtype, shape
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._place, self.dtype, self.shape
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._place, self.dtype, self.shape = state
+        self._file = OpenFile(self._place[0])
+        if _version(self._file) != self._place[2]:
+            raise OSError(errno.ESTALE, "the index cache was replaced; open the source again", self._place[0])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __getitem__(self, at: int | slice) -> Any:
+        start, stop, _ = at.indices(len(self)) if isinstance(at, slice) else (at % len(self), at % len(self) + 1, 1)
+        row = self.dtype.itemsize * math.prod(self.shape[1:])
+        path, first, _ = self._place
+        data = read_at(self._file.number, first + start * row, (stop - start) * row)
+        if len(data) != (stop - start) * row:
+            raise OSError(errno.EIO, "the index cache was cut off", path)
+        rows = np.frombuffer(data, self.dtype).reshape(-1, *self.shape[1:])
+        return rows if isinstance(at, slice) else rows[0]
+
+    def some(self) -> NDArray[Any]:
+        """Return rows at equal distances, with the first and the last."""
+        return np.array(
+            [self[k] for k in np.linspace(0, len(self) - 1, min(len(self), _LOOKED_AT)).astype(int).tolist()]
+        )
+
+
+def _version(file: OpenFile) -> tuple[int, int]:
+    status = os.fstat(file.number)
+    return status.st_size, status.st_mtime_ns
+
+
+def _versions(arrays: Arrays) -> dict[int, Status]:
+    """Return the versions that remote files had when an index was built."""
+    try:
+        found = json.loads(arrays["remote"][:].tobytes()) if "remote" in arrays else []
+        return {int(k): Status(int(size), str(mark)) for k, size, mark in found}
+    except TypeError as error:
+        raise ValueError(f"'remote' must be a list of file, size and version: {error}") from error
+
+
 def expect(arrays: Arrays, name: str, dtype: Any, *shape: int) -> NDArray[Any]:
-    """Return an array of an index; raise ValueError if it is missing or has another type or shape."""
+    """Return an array of an index, of a :class:`Column` some rows; raise ValueError for another type or shape."""
     found, wanted = arrays.get(name), np.dtype(dtype)
     if found is None or found.dtype != wanted or found.shape != shape:
         what = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
         raise ValueError(f"{name!r} must be {wanted} of shape {shape}, but is {what}")
-    return found
+    return found.some() if isinstance(found, Column) else found
 
 
 def count_of(arrays: Arrays, name: str, least: int = 1) -> int:
     """Return the length of an array of an index; raise ValueError if it is missing or too short."""
     if name not in arrays or arrays[name].size < least:
         raise ValueError(f"{name!r} is missing or empty")
-    return arrays[name].size
+    return int(arrays[name].size)
 
 
 def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any) -> None:
@@ -96,14 +168,14 @@ def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any)
         raise ValueError(f"sample {at[0]} has {size[at]} bytes at offset {offset[at]} of a file of {limit[at]} bytes")
 
 
-def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int, tail: int = 0) -> None:
-    """Reject arrays that do not give parts of files of these sizes, in order, each with ``tail`` bytes after it."""
+def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int) -> None:
+    """Reject arrays that do not give parts of files of these sizes, in order."""
     n, files = count_of(arrays, "shard"), sizes.size
     shard = expect(arrays, "shard", np.int32, n)
     if shard[0] < 0 or shard[-1] >= files or (shard[1:] < shard[:-1]).any():
         raise ValueError(f"'shard' must go from 0 to {files - 1} in order, not from {shard[0]} to {shard[-1]}")
     offset, size = (expect(arrays, name, np.int64, n, *columns) for name in ("offset", "size"))
-    check_within(offset, size, (sizes[shard] - tail).reshape(-1, *[1] * len(columns)))
+    check_within(offset, size, sizes[shard].reshape(-1, *[1] * len(columns)))
 
 
 class Names:
@@ -114,14 +186,14 @@ class Names:
         for name in names:
             blob += name
             ends.append(len(blob))
-        self.blob = bytes(blob)
-        self.ends = np.array(ends, np.int64)
+        self.blob: Any = bytes(blob)
+        self.ends: Any = np.array(ends, np.int64)
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
     def __getitem__(self, i: int) -> bytes:
-        return self.blob[self.ends[i] : self.ends[i + 1]]
+        return bytes(self.blob[int(self.ends[i]) : int(self.ends[i + 1])])
 
     def arrays(self) -> Arrays:
         """Return the names as arrays for an index file."""
@@ -131,7 +203,7 @@ class Names:
     def of(cls, arrays: Arrays) -> "Names":
         """Rebuild names from the result of ``arrays``."""
         found = cls(())
-        found.blob, found.ends = arrays["names"].tobytes(), arrays["ends"].astype(np.int64)
+        found.blob, found.ends = arrays["names"], arrays["ends"]
         return found
 
 
@@ -143,7 +215,7 @@ def check_names(arrays: Arrays, count: int) -> None:
         raise ValueError(f"'ends' must go from 0 to {ends[-1]} in order")
 
 
-def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
+def _load(path: str, stamp: NDArray[np.uint8], in_file: bool) -> Arrays | None:
     try:
         with open(path, "rb", opener=open_regular) as file, np.load(file, allow_pickle=False) as archive:
             members = archive.zip.infolist()
@@ -151,10 +223,25 @@ def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
                 return None  # not written by `_save`; a compressed member may be far larger in memory
             if not np.array_equal(archive["stamp"], stamp):
                 return None
+            if in_file and os.fstat(file.fileno()).st_size > _LOADED:
+                kept = OpenFile(path)
+                return {member.filename.removesuffix(".npy"): _column(kept, path, file, member) for member in members}
             arrays = {name: archive[name] for name in archive.files if name != "stamp"}
             return arrays if all(isinstance(one, np.ndarray) for one in arrays.values()) else None
     except Exception:  # a zip file may be damaged in many ways: the index is built again
         return None
+
+
+def _column(kept: OpenFile, path: str, file: IO[bytes], member: zipfile.ZipInfo) -> Any:
+    """Return the array of a member of an index file."""
+    file.seek(member.header_offset)
+    name, extra = struct.unpack("<26xHH", file.read(30))  # lengths in the header before the member
+    file.seek(member.header_offset + 30 + name + extra)
+    np.lib.format.read_magic(file)
+    shape, columns_first, dtype = np.lib.format.read_array_header_1_0(file)
+    if columns_first or dtype.hasobject:
+        raise ValueError(f"{member.filename} is not an array that this package writes")
+    return Column(kept, path, file.tell(), dtype, shape)
 
 
 def checksum_of_names(source: Any) -> int:

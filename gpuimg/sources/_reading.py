@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-OPEN_FILES = 64  # open files per source; the usual limit of a process is 1024
+OPEN_FILES = 64  # open local files per source; the usual limit of a process is 1024
+_REMOTE_FILES = 4096  # remote files that stay open: about 3 KB each, and no descriptor
 
 # Opening is tried again if the process has no descriptor left, until other readers close theirs.
 _TRIES = 20
@@ -37,7 +38,7 @@ _SCANS = 8  # files scanned concurrently
 
 
 class OpenFiles:
-    """A list of files, any part of which any thread may read; at most ``OPEN_FILES`` stay open.
+    """A list of files, any part of which any thread may read; at most ``OPEN_FILES`` local ones stay open.
 
     Copies and pickles hold the paths, and sizes and versions of remote files: if one has changed since, reading it is
     an error.
@@ -45,32 +46,41 @@ class OpenFiles:
 
     def __init__(self, paths: Sequence[str], remote: Remote | None = None, gap: int = GAP) -> None:
         self.paths, self.gap = tuple(paths), gap
-        self.scarce = False  # the process ran out of descriptors: a thread should hold one at a time
         self.storage = Storage(remote) if any(map(is_url, self.paths)) else None
         self._known: dict[int, Status] = {}
-        self._opened = self._opener()
+        self._open_all()
+
+    def _open_all(self) -> None:
+        self.scarce = False  # the process ran out of descriptors: a thread should hold one at a time
+        self._opened = self._opener(OPEN_FILES)
+        opened = partial(_remote_file, self.paths, self.storage, self._known)  # type: ignore[arg-type]
+        self.remote = Recent(opened, _REMOTE_FILES)
 
     def __getstate__(self) -> tuple[tuple[str, ...], int, Storage | None, dict[int, Status]]:
         return self.paths, self.gap, self.storage, dict(self._known)
 
     def __setstate__(self, state: tuple[tuple[str, ...], int, Storage | None, dict[int, Status]]) -> None:
         self.paths, self.gap, self.storage, self._known = state
-        self.scarce = False
-        self._opened = self._opener()
+        self._open_all()
 
     def name(self, file: int) -> str:
         """Return the path of a file for a message."""
         return printable(self.paths[file])
 
+    def _is_remote(self, file: int) -> bool:
+        return self.storage is not None and is_url(self.paths[file])
+
     def span(self, file: int, offset: Any, size: Any) -> Span | RemoteSpan:
         """Return a part of a file, to be read later; raise OSError if the file cannot be opened."""
-        if self.storage is not None and is_url(self.paths[file]):
+        if offset < 0 or size < 0:
+            raise damaged_index(f"{size} bytes at offset {offset}")
+        if self._is_remote(file):
             return RemoteSpan(self.remote, file, int(offset), int(size), self.gap)
         return Span(self._open(file), int(offset), int(size))
 
     def exists(self, file: int) -> bool:
         """Return whether a file exists. S3 reports a missing file as forbidden to users who may not list the bucket."""
-        if self.storage is None or not is_url(self.paths[file]):
+        if not self._is_remote(file):
             return os.path.exists(self.paths[file])
         try:
             self._status(file)
@@ -78,9 +88,17 @@ class OpenFiles:
             return False
         return True
 
-    def statuses(self) -> Iterator[tuple[int, Any]]:
-        """Yield size and version of each file: the modification time in ns, or what the remote storage reports."""
-        return self._of_each(self._status)
+    def local_status(self, file: int) -> tuple[int, ...]:
+        """Return size and modification time in ns of a local file; () for a remote one."""
+        return () if self._is_remote(file) else self._status(file)
+
+    def known(self) -> list[tuple[int, Status]]:
+        """Return the remote files that were seen, and the versions that they must have when they are read."""
+        return sorted(self._known.items())
+
+    def know(self, versions: dict[int, Status]) -> None:
+        """Set the versions that remote files must have when they are read."""
+        self._known.update(versions)
 
     def _of_each(self, function: Callable[[int], T]) -> Iterator[T]:
         """Yield the result for each file, in order; remote files are read concurrently."""
@@ -92,20 +110,16 @@ class OpenFiles:
             yield from pool.map(function, files)
 
     def _status(self, file: int) -> tuple[int, Any]:
-        if self.storage is None or not is_url(self.paths[file]):
+        if not self._is_remote(file):
             found = os.stat(self.paths[file])
             return found.st_size, found.st_mtime_ns
-        self._known[file] = self.storage.status(self.paths[file])
+        self._known[file] = self.storage.status(self.paths[file])  # type: ignore[union-attr]
         return self._known[file]
-
-    def remote(self, file: int) -> RemoteFile:
-        """Return an open remote file; it must have the version that was seen first."""
-        return self._opened(file)  # type: ignore[return-value]
 
     def _open(self, file: int) -> OpenFile:
         for _ in range(_TRIES):
             try:
-                return self._opened(file)  # type: ignore[return-value]
+                return self._opened(file)
             except OSError as error:
                 if error.errno != errno.EMFILE:
                     raise
@@ -114,26 +128,17 @@ class OpenFiles:
             # readers on other threads to finish with theirs.
             self._opened = self._opener(0)
             time.sleep(_WAIT_S)
-        return self._opened(file)  # type: ignore[return-value]
+        return self._opened(file)
 
-    def _opener(self, capacity: int = OPEN_FILES) -> Callable[[int], OpenFile | RemoteFile]:
-        paths, storage, known = self.paths, self.storage, self._known
-
-        @lru_cache(capacity)
-        def opened(file: int) -> OpenFile | RemoteFile:
-            if storage is None or not is_url(paths[file]):
-                return OpenFile(paths[file])
-            found = RemoteFile(paths[file], storage, known.get(file))
-            known[file] = found.status
-            return found
-
-        return opened
+    def _opener(self, capacity: int) -> Callable[[int], OpenFile]:
+        paths = self.paths
+        return lru_cache(capacity)(lambda file: OpenFile(paths[file]))
 
     # -- scanning --------------------------------------------------------------------------------------------------
 
     def given(self, file: int) -> str | IO[bytes]:
         """Return a file in the form that libraries take: its path, or a stream of a remote file."""
-        if self.storage is None or not is_url(self.paths[file]):
+        if not self._is_remote(file):
             return self.paths[file]
         return io.BufferedReader(RemoteReader(self.remote(file)), _SCAN_BYTES)
 
@@ -163,8 +168,7 @@ class OpenFiles:
 
     def pages(self, file: int) -> tuple[int, Callable[[int, int], bytes]]:
         """Return the size of a file and a function that reads up to (offset, size) bytes of it, and caches pages."""
-        is_remote = self.storage is not None and is_url(self.paths[file])
-        end = self.remote(file).status.size if is_remote else self._status(file)[0]
+        end = self.remote(file).status.size if self._is_remote(file) else self._status(file)[0]
 
         def read(offset: int, size: int) -> bytes:
             offset = min(offset, end)
@@ -186,6 +190,13 @@ class OpenFiles:
                 return scan(opened)
 
         return self._of_each(one)
+
+
+def _remote_file(paths: Sequence[str], storage: Storage, known: dict[int, Status], file: int) -> RemoteFile:
+    """Open a remote file, which must have the version that was seen first."""
+    found = RemoteFile(paths[file], storage, known.get(file))
+    known[file] = found.status
+    return found
 
 
 class Recent:
@@ -212,6 +223,11 @@ class Recent:
             self._renew()
         with self._locks.setdefault(key, threading.Lock()):
             return self._found(key)
+
+
+def damaged_index(what: str) -> OSError:
+    """Return an error for a row of an index that was not read whole when the source was opened."""
+    return OSError(errno.EIO, f"the file of index_cache is damaged, delete it: {what}")
 
 
 class Scan(NamedTuple):

@@ -116,6 +116,12 @@ class Status(NamedTuple):
     size: int
     mark: str  # version, such as an ETag; "" if the storage reports none
 
+    @property
+    def etag(self) -> str:
+        """The ETag, for requests of this version; "" without a strong one, as weak ones never match in If-Match."""
+        name, _, tag = self.mark.partition(" ")
+        return tag if name in ("ETag", "etag") and tag.startswith('"') else ""
+
     def __str__(self) -> str:
         return f"{self.size} bytes" + (f", {self.mark}" if self.mark else "")
 
@@ -188,7 +194,7 @@ class Storage:
     def _cat(self, url: str, size: int, max_bytes: int) -> tuple[bytes, int]:
         """Return the bytes of a file, at most slightly more than ``max_bytes``, and its size if known."""
         fs, path = self.find(url)
-        if _is_http(fs):
+        if _is_of(fs, "http"):
             from fsspec.asyn import sync
 
             body: tuple[bytes, int] = sync(fs.loop, _http_get, fs, path, size, max_bytes)
@@ -232,36 +238,48 @@ class RemoteFile:
 
     def __init__(self, url: str, storage: Storage, expected: Status | None = None) -> None:
         self.url, self._storage = url, storage
-        self._handle, self.status = storage.tried(url, "opening", self._opened)
+        self._handle, self.status = storage.tried(url, "opening", lambda: self._opened(expected))
         self._process = os.getpid()
         self._check(self.status, expected)
         self._key = key_of(url, "blocks", str(self.status))
 
     def _check(self, found: Status, expected: Status | None) -> None:
         if expected is not None and found != expected:
-            text = f"changed since it was indexed: {expected} then, {found} now; open the source again"
+            text = (
+                f"changed since it was indexed: {expected} then, {found} now; delete the file of index_cache, if there "
+                "is one, and open the source again"
+            )
             raise OSError(errno.ESTALE, text, self.url)
 
-    def _opened(self) -> tuple[Any, Status]:
+    def _opened(self, known: Status | None) -> tuple[Any, Status]:
         """Return the handle that reads parts, None for file systems without a thread-safe one, and the status now.
 
-        Handles of asynchronous file systems may be used by several threads, and the one of S3 requests the version that
-        it was opened with.
+        Handles of asynchronous file systems may be used by several threads. Those for S3 and HTTP request one version;
+        if that is ``known`` with its ETag, it is taken as the status now, which saves a request.
         """
         fs, path = self._storage.find(self.url)
+        is_http, is_s3 = _is_of(fs, "http"), _is_of(fs, "s3")
         if not fs.async_impl:
             return None, _status(fs.info(path))
-        if not _is_http(fs):
+        if not (is_http or is_s3):
             handle = fs.open(path, "rb", cache_type="none")
             return handle, _status(handle.details)
-        info = fs.info(path)
-        if info.get("partial") is False:
-            raise ValueError(_NO_PARTS)
-        status = _status(info)
-        headers = {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
-        if str(info.get("ETag", "W/")).startswith('"'):  # a strong ETag: weak ones never match in If-Match
-            headers["If-Match"] = info["ETag"]
-        return fs.open(path, "rb", cache_type="none", size=max(status.size, 1), headers=headers), status
+        status, etag = known, "" if known is None else known.etag
+        if status is None or not etag:
+            info = fs.info(path)
+            if info.get("partial") is False:
+                raise ValueError(_NO_PARTS)
+            status = _status(info)
+        size, etag = max(status.size, 1), status.etag
+        if is_http:
+            headers = {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
+            headers |= {"If-Match": etag} if etag else {}
+            return fs.open(path, "rb", cache_type="none", size=size, headers=headers), status
+        handle = fs.open(path, "rb", cache_type="none", size=size)
+        handle.details = {"name": path, "size": status.size, "type": "file", "ETag": etag}
+        if etag and not fs.local_expiry_check:
+            handle.read_kw = {**handle.read_kw, "IfMatch": etag}
+        return handle, status
 
     def read(self, start: int, stop: int) -> bytes:
         """Return exactly bytes ``start`` to ``stop - 1``, from the disk cache if there is one."""
@@ -286,7 +304,7 @@ class RemoteFile:
 
     def _attempt(self, start: int, stop: int) -> bytes:
         if self._process != os.getpid():  # after a fork, the thread that serves the handle does not exist
-            self._handle, now = self._opened()
+            self._handle, now = self._opened(self.status)
             self._process = os.getpid()
             self._check(now, self.status)
         try:
@@ -348,8 +366,8 @@ async def _http_get(fs: Any, path: str, size: int, max_bytes: int) -> tuple[byte
     return bytes(body), len(body) if framed and declared is None else size
 
 
-def _is_http(fs: Any) -> bool:
-    return "http" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+def _is_of(fs: Any, protocol: str) -> bool:
+    return protocol in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
 
 def _size(info: Mapping[str, Any]) -> int:

@@ -16,7 +16,7 @@ from .._io.file_bytes import MAX_BYTES, check_bytes, read
 from .._io.native_read import ChunkReader
 from .._io.open_file import Span
 from ._fetching import RemoteSpan, RemoteWhole, fetched
-from ._reading import OpenFiles, printable
+from ._reading import OpenFiles, damaged_index, printable
 from ._remote import Storage, is_url
 
 #: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.
@@ -210,9 +210,14 @@ class Parts(FileTable):
     def __len__(self) -> int:
         return len(self._offset)
 
+    def _file_of(self, i: int) -> int:
+        file, files = 0 if self._shard is None else int(self._shard[i]), len(self._files.paths)
+        if not 0 <= file < files:
+            raise damaged_index(f"sample {i} is in file {file} of {files}")
+        return file
+
     def _places(self, i: int) -> Sequence[Place]:
-        shard = 0 if self._shard is None else int(self._shard[i])
-        return [self._files.span(shard, self._offset[i], self._size[i])]
+        return [self._files.span(self._file_of(i), self._offset[i], self._size[i])]
 
 
 def contents_of(places: Sequence[Any], max_bytes: int, *, is_remote: bool) -> list[bytes]:

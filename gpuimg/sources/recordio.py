@@ -33,6 +33,7 @@ class RecordIO(Parts):
 
     def __init__(self, files: OpenFiles, arrays: Arrays) -> None:
         super().__init__(files, arrays["offset"], arrays["span"])
+        self._paths = files.paths[:1]  # without the .idx file
         self._key = arrays["key"]
 
     def _file_and_key(self, i: int) -> tuple[str, str]:
@@ -90,7 +91,7 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     both, files = OpenFiles([name, listing], remote), OpenFiles([name], remote)
     way, read, build = ("idx", both, _listed) if both.exists(1) else ("scan", files, _scanned)
     kind = json.dumps(["recordio 1", way])
-    return RecordIO(files, cached_index(index_cache, kind, read, lambda: build(read), _check))
+    return RecordIO(read, cached_index(index_cache, kind, read, lambda: build(read), _check))
 
 
 def joined(stored: Any) -> Any:

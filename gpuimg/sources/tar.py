@@ -49,10 +49,10 @@ class Tar(Parts):
         self._names, self._images, self._fields, self._single = Names.of(arrays), images, fields, single
 
     def _file_and_key(self, i: int) -> tuple[str, str]:
-        return self._files.paths[self._shard[i]], printable(self._names[i])
+        return self._files.paths[self._file_of(i)], printable(self._names[i])
 
     def _places(self, i: int) -> list[Place]:
-        shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
+        shard, where = self._file_of(i), zip(self._offset[i], self._size[i], strict=True)
         return [self._files.span(shard, offset, size) for offset, size in where if offset]
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ class TarMembers:
             return samples_of(scan)
 
     def _members(self, i: int) -> Members:
-        return self._of_shard(int(self._tar._shard[i]))[self._tar.key(i)]
+        return self._of_shard(self._tar._file_of(i))[self._tar.key(i)]
 
     def image_ending(self, i: int) -> str:
         """Return the ending of the image of sample ``i``, without the dot."""
@@ -93,7 +93,7 @@ class TarMembers:
 
     def others(self, i: int) -> list[tuple[str, bytes]]:
         """Return ending and bytes of each member of sample ``i`` but the image."""
-        shard, image = int(self._tar._shard[i]), self.image_ending(i)
+        shard, image = self._tar._file_of(i), self.image_ending(i)
         return [
             (ending, self._tar._files.span(shard, *place).read())
             for ending, place in self._members(i).items()

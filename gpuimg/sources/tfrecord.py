@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -31,13 +32,12 @@ class TFRecord(Parts):
     _function, _unit = "tfrecord", "record"
 
     def __init__(self, files: OpenFiles, arrays: Arrays, keys: Keys) -> None:
-        super().__init__(files, arrays["offset"], arrays["size"] + _CHECKSUM.size, arrays["shard"])
-        self._first = np.searchsorted(self._shard, np.arange(len(files.paths)))
+        super().__init__(files, arrays["offset"], arrays["size"], arrays["shard"])
         self._keys = keys
 
     def _file_and_key(self, i: int) -> tuple[str, str]:
-        shard = int(self._shard[i])
-        return self._files.paths[shard], f"record {i - self._first[shard]}"
+        shard = self._file_of(i)
+        return self._files.paths[shard], f"record {i - bisect_left(self._shard, shard)}"
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         stored, size = contents[0], int(self._size[i]) - _CHECKSUM.size
@@ -105,9 +105,7 @@ def tfrecord(
     keys = Keys.of(image, label)
     _library()
     files = OpenFiles(shards(paths, remote), remote)
-    arrays = cached_index(
-        index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), partial(check_parts, tail=_CHECKSUM.size)
-    )
+    arrays = cached_index(index_cache, json.dumps(["tfrecord 2"]), files, lambda: _index(files), check_parts)
     return TFRecord(files, arrays, keys)
 
 
@@ -121,7 +119,7 @@ def masked(checksum: int) -> int:
 
 
 def _index(files: OpenFiles) -> Arrays:
-    """Scan the files: shard, offset and size in bytes of the data of each record."""
+    """Scan the files: shard, offset, and size in bytes of each record's data with its checksum."""
     numbers, offsets, sizes = array("i"), array("q"), array("q")
     for number, found in enumerate(files.scanned(partial(_scan, _library().value))):
         offsets += found[0]
@@ -135,7 +133,7 @@ def _index(files: OpenFiles) -> Arrays:
 
 
 def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:
-    """Return offset and size in bytes of the data of each record in a file."""
+    """Return offset, and size in bytes with the checksum, of the data of each record in a file."""
     end, read_at = scan.size, scan.read_at
     if not end:
         raise ValueError("empty: 0 bytes")
@@ -156,7 +154,7 @@ def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], arr
                 f"but {end - position} are left"
             )
         offsets.append(position)
-        sizes.append(size)
+        sizes.append(size + _CHECKSUM.size)
         position += size + _CHECKSUM.size
         record += 1
     return offsets, sizes

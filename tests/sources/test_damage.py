@@ -16,7 +16,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._io import native_read
 from gpuimg._io.native_read import ChunkReader
-from gpuimg.sources import Table
+from gpuimg.sources import Table, _indexes
 from gpuimg.sources._indexes import Names
 from gpuimg.sources._reading import OPEN_FILES, OpenFiles, printable
 
@@ -173,6 +173,13 @@ def test_files_that_change_or_vanish(kind: str, size: int, i: int, message: str,
         KINDS[kind].open(path)
 
 
+@pytest.fixture(params=["loaded", "in its file"])
+def index_place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index in memory, as small ones are, and one whose rows are read when they are used."""
+    monkeypatch.setattr(_indexes, "_LOADED", _indexes._LOADED if request.param == "loaded" else 0)
+
+
+@pytest.mark.usefixtures("index_place")
 @pytest.mark.parametrize("kind", ["tar", "tfrecord", "recordio without idx"])
 def test_kept_index(kind: str, tmp_path: Path) -> None:
     """A file of the same size and time is not looked at, any other is."""
@@ -237,9 +244,9 @@ def forged(index: Path, **changes: Callable[[np.ndarray[Any, Any]], Any]) -> Non
         np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
 
 
-def put(value: int) -> Callable[[np.ndarray[Any, Any]], Any]:
+def put(value: int, row: int = 0) -> Callable[[np.ndarray[Any, Any]], Any]:
     def change(array: np.ndarray[Any, Any]) -> Any:
-        array[(0,) * array.ndim] = value
+        array[(row,) + (0,) * (array.ndim - 1)] = value
         return array
 
     return change
@@ -276,6 +283,7 @@ def indexed(kind: str, root: Path) -> list[tuple[Any, Any]]:
     return [(bytes(data), repr(label)) for data, label in KINDS[kind].open(given, index_cache=root / "index.npz")]
 
 
+@pytest.mark.usefixtures("index_place")
 @pytest.mark.parametrize(("what", "kind"), [(what, kind) for what, (kinds, *_) in CHANGES.items() for kind in kinds])
 def test_impossible_numbers(kind: str, what: str, tmp_path: Path) -> None:
     _, name, change = CHANGES[what]
@@ -304,6 +312,39 @@ def test_damaged_indexes(kind: str, tmp_path: Path) -> None:
     for position in np.random.default_rng().integers(0, len(whole), 100).tolist():
         index.write_bytes(flipped(whole, position))
         assert indexed(kind, tmp_path) == expected
+
+
+@pytest.mark.parametrize("kind", OF_INDEXES)
+def test_an_index_that_stays_in_its_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that no check saw fail alone; so does everything once the file is cut off or replaced."""
+    expected, index = indexed(kind, tmp_path), tmp_path / "index.npz"
+    monkeypatch.setattr(_indexes, "_LOADED", 0)
+    monkeypatch.setattr(_indexes, "_LOOKED_AT", 2)
+    for name, wrong in (
+        ("offset", -5),
+        ("offset", 1 << 40),
+        ("span" if kind == "recordio" else "size", -1),
+        ("shard", 7),
+    ):
+        if name == "shard" and kind == "recordio":
+            continue
+        given: Any = tmp_path / "0.rec" if kind == "recordio" else [tmp_path / "0.rec", tmp_path / "1.rec"]
+        forged(index, **{name: put(wrong, 1)})
+        source = KINDS[kind].open(given, index_cache=index)
+        with pytest.raises(OSError, match=r"index_cache is damaged, delete it|cut off"):
+            source[1]
+        assert [(bytes(data), repr(label)) for data, label in (source[0], source[-1])] == [expected[0], expected[-1]]
+        index.unlink()
+        assert indexed(kind, tmp_path) == expected
+    source = KINDS[kind].open(given, index_cache=index)
+    stored = pickle.dumps(source)
+    assert len(stored) < 5000
+    assert repr(list(pickle.loads(stored))) == repr(list(source))
+    os.truncate(index, 100)
+    with pytest.raises(OSError, match="the index cache was cut off"):
+        list(source)
+    with pytest.raises(OSError, match="the index cache was replaced"):
+        pickle.loads(stored)
 
 
 @pytest.mark.parametrize("native", [True, False])

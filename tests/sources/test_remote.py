@@ -21,7 +21,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, name_videos
-from gpuimg.sources import Table, _remote
+from gpuimg.sources import Table, _reading, _remote
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 from tests.libraries import library, needs
 
@@ -219,13 +219,37 @@ def test_forked_child_reads(web: Server) -> None:
 def test_kept_index(web: Server, tmp_path: Path) -> None:
     first = gi.tar(shards(web), index_cache=tmp_path / "index")
     before = len(web.requests)
-    assert list(gi.tar(shards(web), index_cache=tmp_path / "index")) == list(first)
-    heads = [request for request in web.requests[before:] if request.method == "HEAD"]
-    assert len(heads) == 3 + 3  # each shard's version, and where it is opened
+    again = gi.tar(shards(web), index_cache=tmp_path / "index")
+    assert len(web.requests) == before
+    assert list(again) == list(first)
+    assert not [request for request in web.requests[before:] if request.method == "HEAD"]
     web.objects["/bucket/0.tar"] = archive(SAMPLES[:3])
+    changed = gi.tar(shards(web), index_cache=tmp_path / "index")
+    with pytest.raises(OSError, match=r"changed since it was indexed: .* delete the file of index_cache"):
+        changed[0]
+    assert changed[63] == first[63]
+    (tmp_path / "index").unlink()
     assert len(gi.tar(shards(web), index_cache=tmp_path / "index")) == len(first) - 22 + 3
     with pytest.raises(ValueError, match="index_cache must be a local file"):
         gi.tar(shards(web), index_cache=f"{web.url}/index")
+
+
+@pytest.mark.parametrize("protocol", ["http", "s3"])
+def test_known_versions_are_opened_without_a_request(
+    protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where more shards are read than stay open."""
+    monkeypatch.setattr(_reading, "_REMOTE_FILES", 4)
+    needs("s3fs")
+    with serving({f"/bucket/{k}.tar": archive(SAMPLES[k::16]) for k in range(16)}) as server:
+        base, remote = ("s3://bucket", options(server)) if protocol == "s3" else (f"{server.url}/bucket", None)
+        gi.tar(f"{base}/{{0..15}}.tar", index_cache=tmp_path / "index", remote=remote)
+        before = len(server.requests)
+        source = gi.tar(f"{base}/{{0..15}}.tar", index_cache=tmp_path / "index", remote=remote)
+        assert len(server.requests) == before
+        assert len(valid_indices(cpu(source, shuffle=True))) == len(SAMPLES)
+        assert {request.method for request in server.requests[before:]} == {"GET"}
+        assert len(server.requests) - before <= len(SAMPLES)
 
 
 @pytest.mark.parametrize("fault", [500, 503, 429, "drop", "cut", "short"])
