@@ -116,4 +116,5 @@ def _sizes(source: Any, cache: Any, columns: Columns, workers: int, progress: bo
             raise ValueError(f"sample {some[k]} is {size[0]} x {size[1]}, not {other[0]} x {other[1]} pixels")
 
     arrays = cached_arrays(cache, "cache", ("sizes 1", len(source), names), build, check)
-    return arrays["sizes"].astype(np.int64)
+    sizes: Ints = arrays["sizes"].astype(np.int64)
+    return sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
@@ -28,6 +29,7 @@ from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from .._runtimes.devices import check_decoder
 from .._threads.threads import MOST_THREADS
+from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .batches import Batches, GivenBatches, check_alone
 from .clips import Clips
@@ -49,6 +51,8 @@ from .sharding import ENDLESS, as_shard
 from .streams import check_stream
 
 __all__ = ["load"]
+
+_MOST_REST = 0.25  # share of an epoch that may be divided among ranks instead of by buffers
 
 
 @explained(LOAD_HINTS | REMOVED)
@@ -134,7 +138,7 @@ def load(
         An epoch still has as many samples as the source, so it goes through a part of them; it needs ``shuffle``.
     shuffle : bool or Blocks
         Shuffle each epoch differently; the order depends only on ``seed`` and the epoch. :class:`Blocks` reads
-        neighbors together, for slow storage.
+        neighbors together, for slow storage. Without a shuffle, each of several ranks takes 32 neighbors at a time.
     seed : int
         Seed of the order and of ``rng``, 0 to 2**64 - 1.
     epochs : int or None
@@ -274,6 +278,14 @@ def load(
     order: Order | Batches
     if batches is None:
         order = order_of(samples, shuffle, indices, weights, repeats)
+        rest = order.choices % (world * order.run) / order.choices
+        if isinstance(order.shuffle, Blocks) and rest > _MOST_REST and world > 1 and is_remote(source):
+            warnings.warn(
+                f"{rest:.0%} of the samples of an epoch do not fill a buffer of {order.run} for each of {world} ranks, "
+                "and take nearly a request each: pass a smaller buffer to Blocks",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         if drop_last and epochs is None and order.choices < world * places:
             raise ValueError(
                 f"drop_last leaves no full batch of {counted(order.choices, 'sample')} in batches of {batch_size} on "

@@ -240,7 +240,7 @@ class Loader:
         """
         at, schedule = self._reached(), self._schedule
         return {
-            "version": 1, **self._identity(at.epoch if at != Position(at.epoch) else None), "seed": schedule.seed,
+            "version": 2, **self._identity(at.epoch if at != Position(at.epoch) else None), "seed": schedule.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": schedule.rank,
             "world": schedule.world, "taken": at.taken, "given": at.given, "alike": self._reading.on_error != "skip",
         }  # fmt: skip

@@ -16,10 +16,11 @@ from .._checks.text import counted
 from .._checks.types import Floats, Indices, Ints, SupportsArray
 from .._random.rng import Rng
 from ..sources.folder import class_numbers
-from .sharding import shuffled, stream_of
+from .sharding import ENDLESS, shuffled, stream_of
 
 __all__ = ["Blocks", "class_weights"]
 
+_IN_ORDER = 32  # neighbors that a rank takes together without a shuffle: one request for a remote shard
 _WITHIN_BUFFER, _START = stream_of("shuffle within a buffer"), stream_of("start of the first block")
 
 
@@ -103,7 +104,9 @@ class Order:
     @property
     def run(self) -> int:
         """Number of successive places that a rank takes together."""
-        return self.shuffle.run if isinstance(self.shuffle, Blocks) else 1
+        if isinstance(self.shuffle, Blocks):
+            return self.shuffle.run
+        return 1 if self.shuffle or self.limits is not None or self.choices == ENDLESS else _IN_ORDER
 
     def places(self, _: int | None) -> int:
         """Return the number of places of an epoch."""

@@ -198,14 +198,15 @@ class Reader:
                         end = at + 1
                         yield from self._parts_of_batch(share, epoch, at)
                     elif run:
-                        end = min(at // run * run + run, stop)
+                        end = min(share.end_of_run(at), stop)
                         for part in self._parts(share, epoch, at, end):
                             yield partial(self._read_at, part.indices, part.real, part.copies, part)
                     else:
                         if is_remote(self.reading.source):
                             # By size, as neighboring samples share a request.
                             most = min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
-                        end = min(at + most, stop)
+                        whole = most - self.schedule.order.run  # runs of neighbors are not divided if they fit
+                        end = min(at + most if whole < 0 else share.end_of_run(at + whole), stop)
                         yield partial(self._read_places, share, epoch, at, end)
                     at = end
 

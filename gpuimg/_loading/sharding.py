@@ -9,16 +9,20 @@ the number of ranks or the batch size changes.
 For example, 2 ranks have each taken 3 of 10 places, and 6 to 9 are left. After resuming with 3 ranks, rank 0 has the
 places 6 and 9, rank 1 has 7, and rank 2 has 8.
 
-If the samples are shuffled by blocks, each rank takes a number of successive places (a run) in place of one, so that
-blocks are not read by all ranks. Places that do not fill a run for each rank are divided into one range for each.
+If neighbors are read together, in order or shuffled by blocks, each rank takes a number of successive places (a run)
+in place of one, so that blocks are not read by all ranks. Places that do not fill a run for each rank are divided into
+one range for each. So are those that begun runs left over (the head), before the others: later runs begin where they
+would have, and are read by one rank.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -53,6 +57,25 @@ def shuffled(places: Any, n: int, seed: int, epoch: int, stream: np.uint64 = _ST
     return found.astype(np.int64)
 
 
+#: Ranges of places: their starts, and how many places end with each.
+Ranges: TypeAlias = tuple[Ints, Ints]
+
+
+class Left(NamedTuple):
+    """Number of places that are left, and of those in the head, after which no place was taken."""
+
+    places: int
+    head: int = 0  # also if a run is a single place
+
+
+class Deal(NamedTuple):
+    """How places that are left are dealt to ranks: the head in ranges, runs in turn, and what remains in ranges."""
+
+    heads: Ints  # where the range of each rank begins, and that of the last ends
+    rows: int  # runs for each rank
+    rests: Ints
+
+
 @dataclass(frozen=True)
 class Share:
     """One rank's share of the rest of an epoch of ``n`` samples; ``run`` successive places are taken together."""
@@ -63,13 +86,23 @@ class Share:
     world: int
     run: int = 1
 
+    @cached_property
+    def _left(self) -> tuple[Left, tuple[Ranges, ...]]:
+        """What the levels left over, and the ranges of places that each of them left of those before it."""
+        left, ranges = Left(self.n), []
+        for taken in self.levels:
+            found, left = _left_over(left, taken, self.run)
+            ranges.append(found)
+        return left, tuple(ranges)
+
+    @cached_property
+    def _deal(self) -> Deal:
+        return _deal(self._left[0], self.world, self.run)
+
     @property
     def left(self) -> int:
         """Number of samples left for all ranks together."""
-        left = self.n
-        for taken in self.levels:
-            left -= _count(left, taken)
-        return left
+        return self._left[0].places
 
     @property
     def first(self) -> int:
@@ -93,24 +126,40 @@ class Share:
         found = k * self.world + self.rank
         real = found < left
         extra = found[~real] - left
-        found[real] = _before(self.n, self.levels, self.run, self._dealt(k[real], left))
+        found[real] = self._before(self._dealt(k[real]))
         found[~real] = (extra % self.world + extra // self.world) % self.n
         return found, real
 
-    def _dealt(self, k: Ints, left: int) -> Ints:
+    def end_of_run(self, k: int) -> int:
+        """Return how many of the rank's samples come before the end of the run with sample ``k``."""
+        own = int(self._deal.heads[self.rank + 1] - self._deal.heads[self.rank])
+        return min(k // self.run * self.run + self.run, own) if k < own else k + self.run - (k - own) % self.run
+
+    def _dealt(self, k: Ints) -> Ints:
         """Return the places of the rank's samples ``k``, counted among the places that are left."""
         if self.run == 1:  # the usual case: no division
             return k * self.world + self.rank
-        row = self.world * self.run
-        whole, first = left // row * self.run, _first_of_rest(left, self.world, self.run)[self.rank]
-        dealt: Ints = np.where(k < whole, k // self.run * row + self.rank * self.run + k % self.run, first + k - whole)
-        return dealt
+        (heads, rows, rests), run = self._deal, self.run
+        own = heads[self.rank + 1] - heads[self.rank]
+        j = k - own
+        in_turn = heads[-1] + j // run * self.world * run + self.rank * run + j % run
+        dealt: Ints = np.where(j < rows * run, in_turn, rests[self.rank] + j - rows * run)
+        return np.where(j < 0, heads[self.rank] + k, dealt)
+
+    def _before(self, k: Ints) -> Ints:
+        """Map the ``k``-th places that are left to places of the epoch."""
+        for starts, ends in reversed(self._left[1]):
+            part = np.searchsorted(ends, k, side="right")
+            k = starts[part] + k - np.append(0, ends)[part]
+        return k
 
     def after(self, taken: Level) -> tuple[Level, ...]:
         """Return the levels of the epoch after each rank took ``taken[rank]`` of its places."""
         left, count, world = self.left, taken[0], len(taken)
-        whole = left // (world * self.run) * self.run
-        in_order = world == 1 or count * world >= left or (count <= whole and count % self.run == 0)
+        heads, rows, _ = _deal(self._left[0], world, self.run)
+        own, rest = divmod(int(heads[-1]), world)
+        whole_runs = not rest and own <= count <= own + rows * self.run and (count - own) % self.run == 0
+        in_order = world == 1 or count * world >= left or whole_runs
         if len(set(taken)) > 1 or not in_order:
             return (*self.levels, taken)
         # The first places that were left, in order. Such levels are merged into one.
@@ -139,8 +188,10 @@ def checked_states(state: Any) -> list[dict[str, Any]]:
 
 
 def _checked(state: Mapping[str, Any]) -> dict[str, Any]:
-    if state.get("version") != 1:
-        raise ValueError(f"unknown version of a loader's state_dict: {state.get('version')!r}; this gpuimg knows 1")
+    if state.get("version") not in (1, 2):
+        raise ValueError(
+            f"unknown version of a loader's state_dict: {state.get('version')!r}; this gpuimg knows 1 and 2"
+        )
     found = dict(state)
     for name, low in {"seed": 0, "epoch": 0, "world": 1, "rank": 0, "taken": 0, "given": 0}.items():
         found[name] = whole_number(state.get(name), f"{name!r} of the state", low, (1 << 64) - 1)
@@ -156,6 +207,11 @@ def _checked(state: Mapping[str, Any]) -> dict[str, Any]:
 def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int, run: int = 1) -> Position:
     """Return the position at which a rank resumes from the result of :func:`checked_states`."""
     first = states[0]
+    if first["version"] == 1 and run > 1 and (first["levels"] or (not first.get("shuffle") and first["world"] > 1)):
+        raise ValueError(
+            "the state is of gpuimg 0.3, which divided what was left of an epoch in another way; load it with that "
+            "version, and save again at the end of an epoch"
+        )
     for one in states:
         for name in ("seed", "epoch", "levels", "world"):
             if one[name] != first[name]:
@@ -176,47 +232,42 @@ def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world:
     return Position(epoch, Share(samples, levels, 0, before, run).after(taken) if any(taken) else levels)
 
 
-def _count(left: int, taken: Level) -> int:
-    """Return how many places all ranks took of those that were left."""
-    return sum(min(count, max(0, -(-(left - rank) // len(taken)))) for rank, count in enumerate(taken))
+def _deal(left: Left, world: int, run: int) -> Deal:
+    rows = (left.places - left.head) // (world * run)
+    begin = left.head + rows * world * run
+    return Deal(_divided(0, left.head, world), rows, _divided(begin, left.places - begin, world, left.head % world))
 
 
-def _first_of_rest(left: int, world: int, run: int) -> Ints:
-    """Return for each rank the first of its places that do not fill a run for each rank; and the end of the last."""
-    rest = left % (world * run)
-    ranks = np.arange(world + 1)
-    first: Ints = left - rest + ranks * (rest // world) + np.minimum(ranks, rest % world)
-    return first
+def _divided(start: int, size: int, world: int, first: int = 0) -> Ints:
+    """Divide places among ranks: where those of each begin, and those of the last end.
+
+    If they cannot be divided evenly, rank ``first`` and those after it have one more.
+    """
+    sizes = size // world + ((np.arange(world) - first) % world < size % world)
+    return start + np.append(0, np.cumsum(sizes))
 
 
-def _before(n: int, levels: tuple[Level, ...], run: int, k: Ints) -> Ints:
-    """Map the ``k``-th places that some levels of an epoch left over to places of the epoch."""
-    lefts = [n]
-    for taken in levels[:-1]:
-        lefts.append(lefts[-1] - _count(lefts[-1], taken))
-    for left, taken in reversed(list(zip(lefts, levels, strict=False))):
-        starts, ends = _ranges_left(left, taken, run)
-        part = np.searchsorted(ends, k, side="right")
-        k = starts[part] + k - np.append(0, ends)[part]
-    return k
-
-
-@lru_cache(64)
-def _ranges_left(left: int, taken: Level, run: int) -> tuple[Ints, Ints]:
+def _left_over(left: Left, taken: Level, run: int) -> tuple[Ranges, Left]:
     """Return the ranges of places that a level left over: their starts, and how many places end with each."""
     world, count = len(taken), np.array(taken, np.int64)
-    rows = left // (world * run)  # each of a run for each rank
-    begun = np.arange(min(int(count.min()) // run, rows), min(int(count.max()) // run + 1, rows))[:, None]
+    heads, rows, rests = _deal(left, world, run)  # a row is a run for each rank
+    gone = np.clip(count, 0, np.diff(heads))
+    starts, sizes = [heads[:-1] + gone], [np.diff(heads) - gone]
+    count -= gone
+    end = min(-(-int(count.max()) // run), rows)
+    begun = np.arange(min(int(count.min()) // run, end), end)[:, None]
     gone = np.clip(count - begun * run, 0, run)
-    starts = [((begun * world + np.arange(world)) * run + gone).ravel()]
-    sizes = [(run - gone).ravel()]
-    untouched = int(begun[-1, 0] + 1 if begun.size else rows) * world * run
-    rest = _first_of_rest(left, world, run)
-    gone = np.clip(count - rows * run, 0, np.diff(rest))
-    starts += [np.array([untouched]), rest[:-1] + gone]
-    sizes += [np.array([rest[0] - untouched]), np.diff(rest) - gone]
+    starts.append((left.head + (begun * world + np.arange(world)) * run + gone).ravel())
+    sizes.append((run - gone).ravel())
+    untouched = left.head + end * world * run
+    gone = np.clip(count - rows * run, 0, np.diff(rests))
+    starts += [np.array([untouched]), rests[:-1] + gone]
+    sizes += [np.array([rests[0] - untouched]), np.diff(rests) - gone]
     lengths = np.concatenate(sizes)
-    return np.concatenate(starts)[lengths > 0], np.cumsum(lengths[lengths > 0])
+    ends = np.cumsum(lengths[lengths > 0])
+    total = int(lengths.sum())
+    tail = 0 if gone.any() else left.places - untouched
+    return (np.concatenate(starts)[lengths > 0], ends), Left(total, total - tail if run > 1 else 0)
 
 
 # (rank, world size) by launcher: torchrun and Accelerate; a Slurm job step; Open MPI; MPICH and Intel MPI. Outside a

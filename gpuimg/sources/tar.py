@@ -123,7 +123,8 @@ def tar(
         key in it; ``"txt"`` is ``str``; others are ``bytes``. The label is a tuple for several endings, and None for
         None.
     index_cache : path, optional
-        A file that caches the index for later calls with the same shards and options.
+        A file that caches the index for later calls with the same shards and options. Remote shards are not asked
+        whether they have changed; reading one that has is an error. Above 64 MiB its rows are read when they are used.
     remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 

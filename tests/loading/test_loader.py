@@ -251,6 +251,12 @@ def test_states_are_plain_and_checked() -> None:
     for wrong in (5, "x", [], [5]):
         with pytest.raises(TypeError, match=r"state must be a dict"):
             loader.load_state_dict(wrong)  # type: ignore[arg-type]
+    blocks, older = gi.Blocks(4), {**state, "version": 1}
+    loader.load_state_dict(older)
+    for shuffle, changes in ((False, {"world": 2}), (blocks, {"levels": [[3]]})):
+        other = cpu(Source(20), shuffle=shuffle)
+        with pytest.raises(ValueError, match=r"the state is of gpuimg 0\.3"):
+            other.load_state_dict({**older, "shuffle": repr(blocks) if shuffle else False, **changes})
     skipping = {**state, "alike": False, "world": 3, "rank": 2}
     with pytest.raises(ValueError, match="needs the states of all ranks"):
         loader.load_state_dict(skipping)

@@ -61,24 +61,34 @@ def test_places_are_independent_of_samples() -> None:
 Levels = tuple[tuple[int, ...], ...]
 
 
-def dealt(left: list[int], world: int, run: int) -> list[list[int]]:
-    """Places of each rank: runs in turn, then an even part of those that do not fill a run for each."""
-    ranks: list[list[int]] = [[] for _ in range(world)]
+def dealt(left: list[int], head: int, world: int, run: int) -> list[list[int]]:
+    """Places of each rank: an even part of the head, runs in turn, and of the rest as many as to be even again."""
+    ranks = [part.tolist() for part in np.array_split(np.array(left[:head], int), world)]
+    left = left[head:]
     while len(left) >= world * run:
         for rank in ranks:
             rank += left[:run]
             left = left[run:]
-    return [rank + part.tolist() for rank, part in zip(ranks, np.array_split(np.array(left, int), world), strict=True)]
+    more = Counter((head + k) % world for k in range(len(left)))
+    for number, rank in enumerate(ranks):
+        rank += left[: more[number]]
+        left = left[more[number] :]
+    return ranks
 
 
-def left_of(n: int, levels: Levels, run: int = 1) -> list[int]:
-    """Places that levels leave, one rank at a time."""
-    left = list(range(n))
+def left_of(n: int, levels: Levels, run: int = 1) -> tuple[list[int], int]:
+    """Places that levels leave, one rank at a time; and how many of them come before the first row left whole."""
+    left, head = list(range(n)), 0
     for taken in levels:
-        ranks = dealt(left, len(taken), run)
+        world = len(taken)
+        ranks = dealt(left, head, world, run)
         gone = {place for rank, count in zip(ranks, taken, strict=True) for place in rank[:count]}
+        last = max((k for k, place in enumerate(left) if place in gone), default=-1)
+        rows = [head + row for row in range(0, len(left) - head + 1, world * run)]
+        whole = next((row for row in rows if row > last), len(left))
+        head = sum(place not in gone for place in left[:whole]) if run > 1 else 0
         left = [place for place in left if place not in gone]
-    return left
+    return left, head
 
 
 level_of = st.lists(st.integers(0, 12), min_size=1, max_size=5).map(tuple)
@@ -88,14 +98,14 @@ levels_of = st.lists(level_of, max_size=3).map(tuple)
 @given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6), run=st.integers(1, 12))
 def test_shares_are_what_is_left(n: int, levels: Levels, world: int, run: int) -> None:
     """All ranks together have each sample that is left once, and padding from the epoch's beginning."""
-    expected = left_of(n, levels, run)
+    expected, head = left_of(n, levels, run)
     shares = [Share(n, levels, rank, world, run) for rank in range(world)]
     assert {share.left for share in shares} == {len(expected)}
     assert {share.count(4, drop_last=True) for share in shares} == {len(expected) // (4 * world) * 4}
     counts = {share.count(4, drop_last=False) for share in shares}
     assert counts == {math.ceil(len(expected) / world)}
     found = [share.places(0, max(counts)) for share in shares]
-    assert [places[real].tolist() for places, real in found] == dealt(expected, world, run)
+    assert [places[real].tolist() for places, real in found] == dealt(expected, head, world, run)
     padding = [int(place) for places, real in found for place in places[~real]]
     assert padding == [k % n for k in range(len(padding))]
 
@@ -103,14 +113,14 @@ def test_shares_are_what_is_left(n: int, levels: Levels, world: int, run: int) -
 @given(n=st.integers(1, 60), levels=levels_of, taken=level_of, world=st.integers(1, 6), run=st.integers(1, 12))
 def test_ranks_resume_with_what_is_left(n: int, levels: Levels, taken: tuple[int, ...], world: int, run: int) -> None:
     """Every sample once, with as many ranks or others, also where some ranks have taken none."""
-    common = {"seed": 0, "epoch": 0, "levels": levels, "world": len(taken), "alike": False}
+    common = {"version": 2, "seed": 0, "epoch": 0, "levels": levels, "world": len(taken), "alike": False}
     states = [common | {"rank": rank, "taken": count, "given": count} for rank, count in enumerate(taken)]
     found: list[int] = []
     for rank in range(world):
         position = resumed(states, n, rank, world, run)
         places, real = Share(n, position.levels, rank, world, run).places(0, n)
         found += places[real][position.taken :].tolist()
-    assert sorted(found) == left_of(n, (*levels, taken), run)
+    assert sorted(found) == left_of(n, (*levels, taken), run)[0]
 
 
 @given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
@@ -189,6 +199,44 @@ def test_a_buffer_is_read_by_one_rank(world: int) -> None:
         places, _ = Share(n, (), rank, world, order.run).places(0, full)
         found = order.at(places, 0, 0)[0].tolist()
         assert sum(ranges(found[at : at + 128], n) for at in range(0, full, 128)) <= full // 16
+
+
+def windows(share: Share, first: int, stop: int) -> list[list[int]]:
+    """Places that a rank reads together, from its sample ``first`` to ``stop - 1``."""
+    found = []
+    while first < stop:
+        end = min(share.end_of_run(first), stop)
+        places, real = share.places(first, end)
+        found.append(places[real].tolist())
+        first = end
+    return found
+
+
+@given(n=st.integers(1, 3000), run=st.integers(2, 50), worlds=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+       taken=st.lists(st.integers(0, 400), min_size=4, max_size=4))  # fmt: skip
+def test_buffers_are_read_once_after_ranks_have_changed(n: int, run: int, worlds: list[int], taken: list[int]) -> None:
+    """A buffer is divided only if it was begun, or is one of the last ones; no rank reads more than one at a time."""
+    levels: Levels = ()
+    read: list[list[int]] = []
+    for k, (world, count) in enumerate(zip(worlds, taken, strict=False)):
+        shares = [Share(n, levels, rank, world, run) for rank in range(world)]
+        stop = n if k == len(worlds) - 1 else count
+        read += [window for share in shares for window in windows(share, 0, stop) if window]
+        levels = shares[0].after((stop,) * world)
+    assert sorted(place for window in read for place in window) == list(range(n))
+    assert max(map(len, read)) <= run
+    parts = sum(len({place // run for place in window}) for window in read)
+    assert parts <= -(-n // run) + 3 * sum(worlds)
+
+
+def test_neighbors_are_together_in_order() -> None:
+    """On several ranks, too."""
+    order = order_of(1000, False, None, None, 1)
+    assert order.run == 32
+    for rank in range(3):
+        share = Share(1000, (), rank, 3, order.run)
+        assert {ranges(window, 1000) for window in windows(share, 0, share.count(1, drop_last=True))} == {1}
+    assert order_of(1000, True, None, None, 1).run == order_of(1000, False, None, np.ones(1000), 1).run == 1
 
 
 def test_blocks_are_of_the_chosen_samples() -> None:

@@ -252,6 +252,14 @@ def test_known_versions_are_opened_without_a_request(
         assert len(server.requests) - before <= len(SAMPLES)
 
 
+def test_buffers_too_large_for_many_ranks(web: Server) -> None:
+    source = gi.tar(shards(web))
+    with pytest.warns(RuntimeWarning, match=r"100% of the samples .* a buffer of 16 for each of 5 ranks"):
+        cpu(source, shuffle=gi.Blocks(4, 16), shard=(1, 5))
+    cpu(source, shuffle=gi.Blocks(4, 16), shard=(1, 2))
+    cpu(source, shuffle=gi.Blocks(4, 512))
+
+
 @pytest.mark.parametrize("fault", [500, 503, 429, "drop", "cut", "short"])
 def test_faults_that_pass(web: Server, fault: Any) -> None:
     source = gi.tar(shards(web))
