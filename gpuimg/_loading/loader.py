@@ -318,6 +318,9 @@ class Loader:
                 Mean number of cores that this process kept busy.
             ``cached``
                 With ``cache``: the number of samples in memory.
+            ``retries``
+                If there were any: the ``count`` of requests to remote storage that were repeated, and the seconds that
+                threads ``waited`` before, or for a lower rate of requests.
             ``unwritten``
                 If there were any: images that a GPU decoder reported as decoded but had not written. The CPU decoded
                 them.

@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,9 @@ class Order:
     limits: Floats | None = None  # their cumulative weights
     repeats: int = 1
 
+    def __post_init__(self) -> None:
+        self.digest()  # now, so that saving a state takes no time
+
     @property
     def run(self) -> int:
         """Number of successive places that a rank takes together."""
@@ -134,11 +138,15 @@ class Order:
 
     def digest(self, _: int | None = None) -> str | None:
         """Return a digest of the order, whatever the seed; None for the whole source."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str | None:
         if self.indices is None and self.limits is None and self.repeats == 1:
             return None
         found = hashlib.blake2b(str(self.repeats).encode(), digest_size=16)
         for part in (self.indices, self.limits):
-            found.update(b"-" if part is None else part.tobytes())
+            found.update(b"-" if part is None else part.data)
         return found.hexdigest()
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Mask
 from .._io.native_read import FIRST_ROOM, ChunkReader
 from ..errors import DecodeError, Failure
-from ..sources._table import is_remote
+from ..sources._table import is_remote, retries_of
 from .batches import Batches
 from .order import Blocks, neighbors
 from .prefetch import Prefetcher, Stopped
@@ -75,6 +75,8 @@ class Reader:
         self._stopped = False
         self._chunks: Prefetcher[ReadChunk] | None = None
         self._seconds = self._held = 0.0  # of chunks that were used
+        self._retries = retries_of(reading.source)
+        self._before = (0, 0.0) if self._retries is None else (self._retries.count, self._retries.waited)
         self._waited = 0.0  # seconds that batches waited for threads that have ended
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
         self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
@@ -177,6 +179,13 @@ class Reader:
         with self._lock:
             self._stopped = True
         self._end()
+
+    def retries(self) -> dict[str, dict[str, float]]:
+        """Return the repeated requests of the loop, and the seconds that threads waited for them, if there were any."""
+        if self._retries is None or self._retries.count == self._before[0]:
+            return {}
+        count, waited = self._before
+        return {"retries": {"count": self._retries.count - count, "waited": self._retries.waited - waited}}
 
     def times(self) -> dict[str, float]:
         """Return the seconds of reading, of waits for the GIL or a core in it, and of batches waiting for it."""

@@ -52,10 +52,11 @@ class Stats:
             return self._frozen
         seconds = time.perf_counter() - self._begin
         cores = (time.process_time() - self._cpu) / seconds
-        read, cache = dict.fromkeys(("seconds", "held", "waited"), 0.0), None
+        read, cache, retries = dict.fromkeys(("seconds", "held", "waited"), 0.0), None, {}
         waited = waited_first = ready = 0.0
         if self._pipeline is not None:
             read, cache, batches = self._pipeline.reader.times(), self._pipeline.reading.cache, self._pipeline.batches
+            retries = self._pipeline.reader.retries()
             waited, ready = batches.waited, batches.depths / max(batches.given, 1)
             waited_first = batches.waited_first if batches.given > 1 else 0.0
         done = self._timings
@@ -75,6 +76,7 @@ class Stats:
             "cores": cores,
             **{name: n for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu") if (n := getattr(done, name))},
             **({} if cache is None else {"cached": cache.count}),
+            **retries,
             "limit": "consumer" if hardly_waits else _limit(parts, waited, cores),
         }
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
-import random
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import number, whole_number
 from .._io.file_bytes import MAX_BYTES, check_bytes
 from .._version import install_hint
 from ._blocks import Blocks, blocks_of, key_of
+from ._retries import Retries, status_of
 
 __all__ = ["Remote"]
 
@@ -24,19 +24,11 @@ T = TypeVar("T")
 
 _URL = re.compile(rb"([a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 UNKNOWN = -1  # in place of the size of a file
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
 #: Fields of a file's info that identify its version, as the file systems name them; the first that is present is used.
 _VALIDATORS = (
     "ETag", "etag", "md5Hash", "blob_id", "oid", "LastModified", "Last-Modified", "last_modified", "updated", "mtime",
     "created",
 )  # fmt: skip
-# HTTP statuses after which a retry may succeed: timeout, too early, too many requests; and all of 500 and above.
-_TRANSIENT = frozenset((408, 425, 429))
-_PERMANENT = (
-    FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, LookupError,
-    AttributeError, ImportError, NotImplementedError,
-)  # fmt: skip
-_ERRNO = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 410: errno.ENOENT}
 _CONNECTIONS = 128  # per file system at most: each of the loader's readers uses up to four
 _LISTED_AT_ONCE = 8  # folders listed concurrently
 # No cached listings: they would hide that a file has changed. No concurrent parts of one read: they cost a request for
@@ -65,25 +57,31 @@ class Remote:
         disk cache.
     cache_bytes : int
         Maximum size of that folder in bytes: the least recently used parts are removed.
-    tries : int
-        Attempts of each request that fails for a reason that may be temporary, with pauses that double from 0.1 to 5 s,
-        before the failure is an error of the sample.
+    retry_seconds : float
+        A request that fails for a reason that may be temporary is repeated for so long, after random pauses of up to
+        5 s, before the failure is an error of the sample.
+    hedge_seconds : float, optional
+        Over S3 and HTTP, a part of a file that has not arrived after so long is requested a second time, and the first
+        answer is used. Choose a time that few requests take. None: never.
 
     Examples
     --------
     >>> import gpuimg
-    >>> gpuimg.Remote(cache="/tmp/photos", tries=5)
-    Remote(cache='/tmp/photos', cache_bytes=64000000000, tries=5)
+    >>> gpuimg.Remote(cache="/tmp/photos", retry_seconds=300)
+    Remote(cache='/tmp/photos', cache_bytes=64000000000, retry_seconds=300, hedge_seconds=None)
     """
 
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # not shown: may hold secrets
     cache: str | os.PathLike[str] | None = None
     cache_bytes: int = 64_000_000_000
-    tries: int = 8
+    retry_seconds: float = 60.0
+    hedge_seconds: float | None = None
 
     def __post_init__(self) -> None:
         whole_number(self.cache_bytes, "cache_bytes")
-        whole_number(self.tries, "tries")
+        number(self.retry_seconds, "retry_seconds", low=0.0)
+        if self.hedge_seconds is not None:
+            number(self.hedge_seconds, "hedge_seconds", low=0.0)
         if not isinstance(self.storage_options, Mapping):
             raise TypeError(f"storage_options must be a mapping, not {type(self.storage_options).__name__}")
         if self.cache is not None:
@@ -131,6 +129,7 @@ class Storage:
 
     def __init__(self, remote: Remote | None = None) -> None:
         self.remote = remote or Remote()
+        self.retries = Retries(self.remote.retry_seconds)
         self.blocks = None if self.remote.cache is None else Blocks(self.remote.cache, self.remote.cache_bytes)
 
     def __reduce__(self) -> tuple[type[Storage], tuple[Remote]]:
@@ -149,18 +148,7 @@ class Storage:
 
     def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
         """Return the result of ``attempt``, with retries; errors name the URL and the request (``what``)."""
-        tries = self.remote.tries
-        for k in range(tries):
-            try:
-                return attempt()
-            except Exception as error:
-                failure = _cause(error)
-                if not _is_transient(failure):
-                    raise _with_url(failure, url, what) from error
-                last = error
-            if k + 1 < tries:
-                time.sleep(min(_FIRST_PAUSE * 2**k, _LONGEST_PAUSE) * random.uniform(0.5, 1.0))
-        raise OSError(errno.EIO, f"{what} failed {tries} times, finally with {_describe(_cause(last))}", url) from last
+        return self.retries.run(url, what, attempt)
 
     def status(self, url: str) -> Status:
         """Return size and version of a file."""
@@ -310,7 +298,7 @@ class RemoteFile:
         try:
             data = self._part(start, stop)
         except Exception as error:
-            if _status_of(error) == 412 or type(error).__name__ == "FileExpired":
+            if _is_of_another_version(error):
                 self._check(self._storage.status(self.url), self.status)
             raise
         if len(data) != stop - start:
@@ -320,7 +308,12 @@ class RemoteFile:
 
     def _part(self, start: int, stop: int) -> bytes:
         if self._handle is not None:
+            after, fs = self._storage.remote.hedge_seconds, self._handle.fs
             try:
+                if after is not None and (_is_of(fs, "http") or _is_of(fs, "s3")):
+                    from fsspec.asyn import sync
+
+                    return sync(fs.loop, _first_of_two, partial(_part_of, self._handle, start, stop), after)  # type: ignore[no-any-return]
                 return self._handle._fetch_range(start, stop)  # type: ignore[no-any-return]
             except ValueError as error:  # fsspec's advice is for its own users
                 raise ValueError(_NO_PARTS) if "range requests" in str(error) else error from error
@@ -366,6 +359,39 @@ async def _http_get(fs: Any, path: str, size: int, max_bytes: int) -> tuple[byte
     return bytes(body), len(body) if framed and declared is None else size
 
 
+async def _part_of(handle: Any, start: int, stop: int) -> bytes:
+    """Return bytes of an open file over HTTP or S3."""
+    if _is_of(handle.fs, "http"):
+        return bytes(await handle.async_fetch_range(start, stop))
+    version = {} if handle.version_id is None else {"VersionId": handle.version_id}
+    wanted = {"Bucket": handle.bucket, "Key": handle.key, "Range": f"bytes={start}-{stop - 1}"}
+    answer = await handle.fs._call_s3("get_object", **wanted, **version, **handle.read_kw)
+    async with answer["Body"] as body:
+        return bytes(await body.read())
+
+
+async def _first_of_two(request: Callable[[], Coroutine[Any, Any, T]], after: float) -> T:
+    """Return the result of a request, or of a second one if that comes first; it is sent ``after`` seconds."""
+    running = {asyncio.ensure_future(request())}
+    try:
+        if not (await asyncio.wait(running, timeout=after))[0]:
+            running.add(asyncio.ensure_future(request()))
+        while True:
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            good = [one for one in done if one.exception() is None]
+            if good or not running:
+                return (good or list(done))[0].result()
+    finally:
+        for one in running:
+            one.cancel()
+
+
+def _is_of_another_version(error: Exception) -> bool:
+    """Return whether a request failed because it was for an earlier version."""
+    refused = isinstance(error, OSError) and re.search("pre-?condition", str(error), re.IGNORECASE)
+    return bool(refused) or status_of(error) == 412 or type(error).__name__ == "FileExpired"
+
+
 def _is_of(fs: Any, protocol: str) -> bool:
     return protocol in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
@@ -387,50 +413,3 @@ def _status(info: Mapping[str, Any]) -> Status:
 def _mark(info: Mapping[str, Any]) -> str:
     name = next((name for name in _VALIDATORS if info.get(name) is not None), None)
     return "" if name is None else f"{name} {info[name]}"
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
-
-
-def _cause(error: Exception) -> Exception:
-    """Return the actual failure: fsspec reports every HTTP failure of a size request as "not found"."""
-    cause = error.__cause__
-    packages = {kind.__module__.partition(".")[0] for kind in type(cause).__mro__}
-    is_hidden = isinstance(error, FileNotFoundError) and "aiohttp" in packages
-    return cause if is_hidden and isinstance(cause, Exception) else error
-
-
-def _status_of(error: Exception) -> int | None:
-    """Return the HTTP status of an error, None for other errors."""
-    status = getattr(error, "status", None)
-    return status if isinstance(status, int) else None
-
-
-def _is_transient(error: Exception) -> bool:
-    """Return whether a retry may succeed: True for all errors that are not known to be caused by the request itself."""
-    status = _status_of(error)
-    if status is not None:
-        return status in _TRANSIENT or status >= 500
-    if isinstance(error, OSError) and error.errno == errno.ESTALE:
-        return False
-    return not isinstance(error, _PERMANENT) and "Credentials" not in type(error).__name__
-
-
-def _with_url(error: Exception, url: str, what: str) -> Exception:
-    """Return a permanent error with the URL in it."""
-    if isinstance(error, ImportError) or (isinstance(error, OSError) and error.filename == url):
-        return error
-    number = error.errno if isinstance(error, OSError) else None
-    for kind, code in ((FileNotFoundError, errno.ENOENT), (PermissionError, errno.EACCES)):
-        number = code if isinstance(error, kind) else number
-    number = number or _ERRNO.get(_status_of(error) or 0, errno.EIO)
-    text = os.strerror(errno.ENOENT) if number == errno.ENOENT else f"{what}: {_describe(error)}"
-    return OSError(number, text, url)
-
-
-def _describe(error: Exception) -> str:
-    status = _status_of(error)
-    if status is not None:
-        return f"HTTP status {status} {getattr(error, 'message', '')}".rstrip()
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

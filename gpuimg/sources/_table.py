@@ -18,6 +18,7 @@ from .._io.open_file import Span
 from ._fetching import RemoteSpan, RemoteWhole, fetched
 from ._reading import OpenFiles, damaged_index, printable
 from ._remote import Storage, is_url
+from ._retries import Retries
 
 #: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.
 Place: TypeAlias = bytes | Span | RemoteSpan | RemoteWhole
@@ -243,6 +244,11 @@ def _content(place: Any, found: Any, max_bytes: int) -> bytes:
 def is_remote(source: Any) -> bool:
     """Return True for a table whose samples are read from URLs."""
     return isinstance(source, Table) and source._is_remote
+
+
+def retries_of(source: Any) -> Retries | None:
+    """Return the retries of requests for the samples of a source; None if it is local."""
+    return source._storage.retries if isinstance(source, Table) and source._storage is not None else None
 
 
 def origin_of(source: Any) -> str | bytes | None:

@@ -36,6 +36,22 @@ def test_every_sample_comes_once(seed: int) -> None:
         assert 0 <= found.min() <= found.max() < n
 
 
+@pytest.mark.parametrize("options", [
+    {"shuffle": True}, {"shuffle": gi.Blocks(2, 4)}, {"shuffle": True, "repeats": 3}, {"indices": [2**32 + 7, 2**31]},
+    {"batches": [[2**32 + 7, 2**31]], "batch_size": None},
+])  # fmt: skip
+def test_samples_beyond_32_bits(options: dict[str, Any]) -> None:
+    """Their numbers arrive whole, at a source that has them as labels."""
+
+    class Huge(Source):
+        def __len__(self) -> int:
+            return 2**33 + 5
+
+    batch = next(iter(cpu(Huge(5), **{"batch_size": 2, **options})))
+    assert batch.indices.max() >= 2**31
+    assert batch.labels.tolist() == batch.indices.tolist()
+
+
 def test_another_seed_or_epoch_is_another_order() -> None:
     orders = [tuple(shuffled(np.arange(50), 50, seed, epoch)) for seed in range(10) for epoch in range(10)]
     assert len(set(orders)) == 100

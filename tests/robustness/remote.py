@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuimg as gi
-from gpuimg.sources import _remote
+from gpuimg.sources import _retries
 
 from ..data_sets import FILES, cpu, pixels_of
 from ..sources.remote_server import Fault, Request, Server, serving
@@ -111,7 +111,7 @@ def _epoch(source: Any, draw: random.Random) -> list[str]:
 
 
 def check(folder: Path) -> Callable[[int], dict[str, int]]:
-    _remote._FIRST_PAUSE = 0.005
+    _retries._FIRST_PAUSE = 0.005
     objects = data_set()
     with ExitStack() as opened:  # what fails to open must not leave threads of the other
         web = opened.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))

@@ -21,7 +21,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, name_videos
-from gpuimg.sources import Table, _reading, _remote
+from gpuimg.sources import Table, _reading, _retries
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 from tests.libraries import library, needs
 
@@ -43,7 +43,7 @@ ORDER = [sample for k in range(3) for sample in SAMPLES[k::3]]
 
 @pytest.fixture(autouse=True)
 def _watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_remote, "_FIRST_PAUSE", 0.002)
+    monkeypatch.setattr(_retries, "_FIRST_PAUSE", 0.002)
     with no_hang(240.0):
         yield
 
@@ -274,13 +274,15 @@ def test_faults_that_pass(web: Server, fault: Any) -> None:
 
 
 def test_faults_that_do_not_pass(web: Server) -> None:
-    source = gi.tar(shards(web), remote=gi.Remote(tries=3))
+    source = gi.tar(shards(web), remote=gi.Remote(retry_seconds=0.1))
     before = len(web.requests)
     web.fault = lambda request: 503 if request.range else None
-    with pytest.raises(OSError, match=r"2\.tar: 00005: bytes \d+ to \d+ failed 3 times, finally with HTTP status 503"):
+    failed = r"2\.tar: 00005: bytes \d+ to \d+ failed (\d+) times in 0\.1 s, finally with HTTP status 503"
+    with pytest.raises(OSError, match=failed) as caught:
         source[44]
-    assert len(requests_since(web, before)) == 3
-    with pytest.raises(gi.DecodeError, match="failed 3 times"):
+    tries = int(re.search(failed, str(caught.value))[1])  # type: ignore[index]
+    assert len(requests_since(web, before)) in (tries, 2 * tries)  # of image and label
+    with pytest.raises(gi.DecodeError, match="failed"):
         list(cpu(source))
     with pytest.warns(RuntimeWarning, match="64 samples could not be decoded"):
         assert valid_indices(cpu(source, on_error="fill")) == []
@@ -289,6 +291,88 @@ def test_faults_that_do_not_pass(web: Server) -> None:
     with pytest.raises(PermissionError, match="403"):
         source[0]
     assert len(requests_since(web, before)) == 1
+
+
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(20.0, marks=pytest.mark.slow)])
+def test_a_storm_costs_time_and_no_sample(web: Server, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate of requests falls meanwhile, and the loop counts those that were repeated."""
+    monkeypatch.setattr(_retries, "_FIRST_PAUSE", 0.1)
+    source = gi.tar(shards(web))
+    refused: list[float] = []
+
+    def storm(request: Request) -> Any:
+        now = time.monotonic()
+        if refused and now > refused[0] + seconds:
+            return None
+        refused.append(now)
+        return 503
+
+    web.fault = storm
+    with cpu(source, shuffle=True) as loader:
+        assert sorted(valid_indices(loader)) == list(range(64))
+        retries = loader.stats()["retries"]
+    assert retries["count"] == len(refused)
+    assert retries["waited"] > seconds
+    assert retries["count"] < 100 + 12 * seconds
+    web.fault = lambda request: None
+    assert "retries" not in cpu(source).stats()
+
+
+def test_the_rate_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It falls to a part of the one that was too high, grows, and is unlimited again."""
+    now = [1000.0]
+    monkeypatch.setattr(_retries.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_retries.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    retries, limit = _retries.Retries(1e9), [10**9]
+
+    def request() -> None:
+        now[0] += 0.001
+        limit[0] -= 1
+        if limit[0] < 0:
+            limit[0] = 10**9
+            raise SlowDownError
+
+    class SlowDownError(Exception):
+        status = 503
+
+    def rate() -> float:
+        begin = now[0]
+        for _ in range(50):
+            retries.run("url", "reading", request)
+        return 50 / (now[0] - begin)
+
+    for _ in range(40):
+        rate()
+    limit[0] = 50
+    rates = [rate() for _ in range(400)]
+    assert retries.count == 1
+    assert 600 < min(rates) < 720
+    assert rates[-1] > 950
+
+
+@pytest.mark.parametrize("protocol", ["http", "s3"])
+def test_a_second_request_for_a_straggler(protocol: str, web: Server) -> None:
+    """The first answer counts, be it that of the first request; a changed file is still an error."""
+    needs("s3fs")
+    slow: set[str] = set()
+
+    def straggles(request: Request) -> None:
+        if request.range not in slow:  # the second request for these bytes is fast
+            slow.add(str(request.range))
+            time.sleep(3.0)
+
+    remote = options(web, hedge_seconds=0.2) if protocol == "s3" else gi.Remote(hedge_seconds=0.2)
+    source = gi.tar("s3://bucket/0.tar" if protocol == "s3" else f"{web.url}/bucket/0.tar", remote=remote)
+    before, begin = len(web.requests), time.monotonic()
+    web.fault = straggles
+    for k in range(4):
+        assert source[k][0] == SAMPLES[3 * k][0]
+    assert time.monotonic() - begin < 3.0
+    assert len(requests_since(web, before)) == 2 * len(slow)
+    web.fault = lambda request: None
+    web.objects["/bucket/0.tar"] = web.objects["/bucket/0.tar"][::-1]
+    with pytest.raises(OSError, match="changed since it was indexed"):
+        source[5]
 
 
 def test_what_is_not_there(web: Server, stored: Server) -> None:
@@ -563,7 +647,9 @@ def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("make", "error", "message"), [
     (lambda: gi.Remote(cache="s3://bucket/cache"), ValueError, "cache must be a local folder"),
-    (lambda: gi.Remote(tries=0), ValueError, "tries"), (lambda: gi.Remote(cache_bytes=0), ValueError, "cache_bytes"),
+    (lambda: gi.Remote(retry_seconds=-1), ValueError, "retry_seconds"),
+    (lambda: gi.Remote(hedge_seconds=-1), ValueError, "hedge_seconds"),
+    (lambda: gi.Remote(cache_bytes=0), ValueError, "cache_bytes"),
     (lambda: gi.Remote(storage_options="anon"), TypeError, "storage_options must be a mapping"),  # type: ignore[arg-type]
     (lambda: gi.tar("gs://bucket/a.tar"), ImportError, r"gs://bucket/a.tar: .*gcsfs"),
     (lambda: gi.array_record("s3://bucket/a.array_record"), ValueError, "must be a local file"),
