@@ -44,6 +44,7 @@ def add_options(command: ArgumentParser) -> None:
         help="transparency: drop alpha, or blend with a color",
     )
     command.add_argument("--tar", metavar="SIZE", help="write tar files of at most SIZE, such as 500M or 1G")
+    command.add_argument("--part", metavar="K/N", help="write part K of N, 0 to N - 1; with --tar")
     command.add_argument("--label", metavar="NAME", help='feature or column with the label; "none" for no labels')
     command.add_argument("--no-measure", action="store_true", help="do not measure images/s before and after")
     command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
@@ -62,7 +63,8 @@ def run(options: Namespace) -> int:
         with progress_of(quiet=options.json) as progress:
             report = prepare(
                 source, options.destination, **{name: getattr(options, name) for name in _PASSED}, tar_size=size,
-                measure=not options.no_measure, progress=progress,
+                part=None if options.part is None else _part(options.part), measure=not options.no_measure,
+                progress=progress,
             )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from error
@@ -71,6 +73,13 @@ def run(options: Namespace) -> int:
         return 130
     print(_as_json(report) if options.json else "\n".join(_lines(report)))
     return 1 if report.failed else 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None:
+        raise ValueError(f"--part must be K/N such as 0/16, not {text!r}")
+    return int(match[1]), int(match[2])
 
 
 def _bytes(text: str) -> int:

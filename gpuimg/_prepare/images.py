@@ -36,8 +36,16 @@ class Plan:
     """Arguments and state shared by the threads of one call."""
 
     def __init__(
-        self, source: Any, columns: Columns, options: Options, naming: Naming, keys: Keys, writer: Writer
+        self,
+        source: Any,
+        samples: range,
+        columns: Columns,
+        options: Options,
+        naming: Naming,
+        keys: Keys,
+        writer: Writer,
     ) -> None:
+        self.samples = samples
         self.source, self.columns, self.options, self.writer = source, columns, options, writer
         self.naming, self.keys = naming, keys
 

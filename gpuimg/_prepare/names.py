@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import re
+import sys
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,9 @@ class Naming:
 
 def naming_of(source: Any, shards: bool) -> Naming:
     """Return the names of a source's samples; ``shards``: results are members of tar files."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.utils.data.Subset):
+        return _Chosen(naming_of(source.dataset, shards), source.indices)
     if isinstance(source, ImageFiles):
         return _Files(source, shards)
     return _Members(source) if isinstance(source, Tar) else Naming(source)
@@ -53,16 +58,16 @@ def naming_of(source: Any, shards: bool) -> Naming:
 class Keys:
     """Unique keys: samples with the same key, except the first, get their index appended, and what makes it unused."""
 
-    def __init__(self, naming: Naming, samples: int) -> None:
+    def __init__(self, naming: Naming, samples: range) -> None:
         self._naming = naming
         self._changed: dict[int, str] = {}
-        hashes = np.fromiter((_hash(naming.key(i)) for i in range(samples)), np.uint64, samples)
+        hashes = np.fromiter((_hash(naming.key(i)) for i in samples), np.uint64, len(samples))
         known, first = np.unique(hashes, return_index=True)
-        if len(known) == samples:
+        if len(known) == len(samples):
             return
-        again = np.setdiff1d(np.arange(samples), first).tolist()
+        again = np.setdiff1d(np.arange(len(samples)), first) + samples.start
         taken = set(known.tolist())
-        for i in again:
+        for i in again.tolist():
             key = f"{naming.key(i)}_{i}"
             while _hash(key) in taken:
                 key += "_"
@@ -90,6 +95,25 @@ def result_ending(original: str, endings: tuple[str, ...]) -> str:
     """Return the original ending if it is one of the format's, else with its last part replaced."""
     before, dot, last = original.rpartition(".")
     return original if last.lower() in endings else before + dot + endings[0]
+
+
+class _Chosen(Naming):
+    """Names of samples that were chosen from a source."""
+
+    def __init__(self, naming: Naming, indices: Sequence[int]) -> None:
+        self._naming, self._indices = naming, indices
+
+    def source(self, i: int) -> str:
+        return self._naming.source(int(self._indices[i]))
+
+    def key(self, i: int) -> str:
+        return self._naming.key(int(self._indices[i]))
+
+    def ending(self, i: int) -> str:
+        return self._naming.ending(int(self._indices[i]))
+
+    def others(self, i: int, label: Any, taken: str) -> list[Other]:
+        return self._naming.others(int(self._indices[i]), label, taken)
 
 
 class _Files(Naming):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import islice
@@ -27,7 +28,7 @@ from .._threads.threads import threads as allowed_threads
 from .._version import __version__
 from ..sources._indexes import checksum_of_names
 from ..sources._remote import local
-from ..sources._table import origin_of
+from ..sources._table import Parts, origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
 from . import writing
@@ -63,6 +64,7 @@ def prepare(
     alpha: Alpha = "drop",
     icc: Icc = "ignore",
     tar_size: int | None = None,
+    part: tuple[int, int] | None = None,
     measure: bool = True,
     threads: int | None = None,
     progress: bool | Progress = False,
@@ -103,6 +105,11 @@ def prepare(
     tar_size : int, optional
         Maximum size in bytes of tar files, as :func:`tar` reads them; a larger sample gets a tar file alone. 0:
         separate files. The default is 0 for sources of image files, and 1 GB for all others.
+    part : (k, n), optional
+        Write part ``k`` of ``n``, 0 to n - 1, so that several machines share the work: whole shards of a source of tar
+        or TFRecord files if it has at least ``n``, else as many samples as the other parts. The tar files are in a
+        folder of the destination such as ``part-00003-of-00016``; :meth:`PrepareReport.merged` combines the reports.
+        Not for separate files.
     measure : bool
         Measure images/s of ``presets.imagenet_train()`` on some images, before and after, which takes a few seconds.
     threads : int, optional
@@ -168,17 +175,21 @@ def prepare(
         recode=recode, progressive=progressive, decode=DecodeOptions(alpha=alpha, icc=icc), tar_size=size,
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    chosen = _part_of(source, part, options)
     if not options.tar_size:
         writing.check_labels(source)
     folder = _create_folder(source, destination)
+    if part is not None:
+        folder = os.path.join(folder, f"part-{part[0]:05d}-of-{part[1]:05d}")
+        os.makedirs(folder, exist_ok=True)
     start = time.perf_counter()
     native_read.prepare()
     naming = naming_of(source, bool(options.tar_size))
-    keys = Keys(naming, len(source))
+    keys = Keys(naming, chosen)
     writer: Writer = Shards(folder, options.tar_size) if options.tar_size else Files(folder)
-    manifest = Manifest(folder, _settings(source, options))
+    manifest = Manifest(folder, _settings(source, options) | ({} if part is None else {"part": list(part)}))
     try:
-        plan = Plan(source, columns, options, naming, keys, writer)
+        plan = Plan(source, chosen, columns, options, naming, keys, writer)
         tally, resumed = _run(plan, manifest, workers, progress)
         seconds = time.perf_counter() - start
         if not options.tar_size:
@@ -193,13 +204,14 @@ def prepare(
 
 def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress) -> tuple[Tally, int]:
     """Write all results that do not exist yet; return the counts, and the number of samples resumed."""
-    tally, writer, samples = Tally(), plan.writer, len(plan.source)
+    tally, writer, samples = Tally(), plan.writer, plan.samples
     if not plan.options.tar_size:
         make_class_folders(plan.source, os.path.dirname(manifest.path))
 
     def is_valid(number: int, line: Line) -> bool:
-        if number >= samples:
+        if number >= len(samples):
             return False
+        number = samples[number]
         source, key = plan.naming.source(number), plan.keys[number]
         return is_written_for(line, number, source, key, plan.options.tar_size > 0) and writer.holds(line)
 
@@ -213,11 +225,31 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
         for line in lines:
             tally.add(line)
 
-    with shown(progress, samples) as seen:
-        process_in_order(range(resumed, samples), workers, lambda stopped: ResultMaker(plan, stopped), add, seen)
+    with shown(progress, len(samples)) as seen:
+        process_in_order(
+            samples[resumed:], workers, lambda stopped: ResultMaker(plan, stopped), add,
+            lambda done: seen(done - samples.start),
+        )  # fmt: skip
     writer.finish()
     manifest.sync()
     return tally, resumed
+
+
+def _part_of(source: Any, part: Any, options: Options) -> range:
+    """Return the samples of a part of a source."""
+    samples = len(source)
+    if part is None:
+        return range(samples)
+    if not isinstance(part, (tuple, list)) or len(part) != 2:
+        raise ValueError(f"part must be (k, n), the number of the part and how many there are, not {part!r}")
+    if not options.tar_size:
+        raise ValueError("part is for tar files, whose folders can be read together: pass tar_size=1_000_000_000")
+    count = whole_number(part[1], "the number of parts", 1, samples)
+    k = whole_number(part[0], "the number of the part", 0, count - 1)
+    files = len(source._files.paths) if isinstance(source, Parts) and source._shard is not None else 0
+    if files < count:
+        return range(k * samples // count, (k + 1) * samples // count)
+    return range(*(bisect_left(source._shard, number * files // count) for number in (k, k + 1)))
 
 
 def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +91,18 @@ class PrepareReport:
     resumed: int
     seconds: float
     train: TrainRate | None
+
+    @classmethod
+    def merged(cls, reports: Sequence[PrepareReport]) -> PrepareReport:
+        """Return one report for the parts of a data set: the sums, the longest duration, and no training throughput."""
+        names = ("samples", "encoded", "copied", "recoded", "converted", "source_bytes", "bytes", "shards", "resumed")
+        sums: dict[str, Any] = {name: sum(getattr(one, name) for one in reports) for name in names}
+        return cls(
+            path=os.path.commonpath([one.path for one in reports]), **sums,
+            kept=tuple(failure for one in reports for failure in one.kept),
+            failed=tuple(failure for one in reports for failure in one.failed),
+            seconds=max(one.seconds for one in reports), train=None,
+        )  # fmt: skip
 
 
 class Tally:

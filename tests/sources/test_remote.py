@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -321,8 +322,8 @@ def test_a_storm_costs_time_and_no_sample(web: Server, seconds: float, monkeypat
 def test_the_rate_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """It falls to a part of the one that was too high, grows, and is unlimited again."""
     now = [1000.0]
-    monkeypatch.setattr(_retries.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(_retries.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(_retries, "time", clock)
     retries, limit = _retries.Retries(1e9), [10**9]
 
     def request() -> None:
