@@ -277,7 +277,7 @@ def load(
     samples = ENDLESS if isinstance(source, Stream) else len(source)
     order: Order | Batches
     if batches is None:
-        order = order_of(samples, shuffle, indices, weights, repeats)
+        order = order_of(samples, shuffle, indices, weights, repeats, getattr(source, "block_ends", None))
         rest = order.choices % (world * order.run) / order.choices
         if isinstance(order.shuffle, Blocks) and rest > _MOST_REST and world > 1 and is_remote(source):
             warnings.warn(

@@ -68,8 +68,11 @@ class Blocks:
         """Places whose samples are mixed: those of whole blocks."""
         return self.buffer // self.samples * self.samples
 
-    def order(self, places: Ints, n: int, seed: int, epoch: int) -> Ints:
-        """Return the samples at some places of an order of ``n`` samples, in constant memory."""
+    def order(self, places: Ints, n: int, seed: int, epoch: int, ends: Ints | None = None) -> Ints:
+        """Return the samples at some places of an order of ``n`` samples, in constant memory.
+
+        ``ends`` are those of groups of a source that are read whole: blocks are made of these, and larger.
+        """
         mixed = np.empty_like(places)
         runs = places // self.run
         by_run = np.argsort(runs, kind="stable")
@@ -78,6 +81,15 @@ class Blocks:
             first = run * self.run
             size = min(self.run, n - first)
             mixed[part] = first + shuffled(places[part] - first, size, seed, epoch, _WITHIN_BUFFER + np.uint64(run))
+        if ends is not None:
+            blocks = ends[np.flatnonzero(np.diff(ends // self.samples, prepend=0))]
+            blocks = np.append(blocks[blocks < n], n)
+            order = shuffled(np.arange(len(blocks)), len(blocks), seed, epoch)
+            starts, sizes = np.append(0, blocks[:-1])[order], np.diff(blocks, prepend=0)[order]
+            stops = np.cumsum(sizes)
+            at = np.searchsorted(stops, mixed, side="right")
+            within: Ints = starts[at] + mixed - (stops - sizes)[at]
+            return within
         # The samples are a ring that is cut into blocks at a random place. The incomplete block comes last.
         block, inside = np.divmod(mixed, self.samples)
         whole = block < n // self.samples
@@ -101,6 +113,7 @@ class Order:
     copies: NDArray[np.uint64] | None = None  # number of earlier occurrences of each of them, if any occurs twice
     limits: Floats | None = None  # their cumulative weights
     repeats: int = 1
+    ends: Ints | None = None  # of groups of samples that are read whole
 
     def __post_init__(self) -> None:
         self.digest()  # now, so that saving a state takes no time
@@ -127,7 +140,7 @@ class Order:
         else:
             chosen = places // self.repeats
             if isinstance(self.shuffle, Blocks):
-                chosen = self.shuffle.order(chosen, self.choices, seed, epoch)
+                chosen = self.shuffle.order(chosen, self.choices, seed, epoch, self.ends)
             elif self.shuffle:
                 chosen = shuffled(chosen, self.choices, seed, epoch)
             copies = None if self.copies is None else self.copies[chosen]
@@ -142,10 +155,10 @@ class Order:
 
     @cached_property
     def _digest(self) -> str | None:
-        if self.indices is None and self.limits is None and self.repeats == 1:
+        if self.indices is None and self.limits is None and self.ends is None and self.repeats == 1:
             return None
         found = hashlib.blake2b(str(self.repeats).encode(), digest_size=16)
-        for part in (self.indices, self.limits):
+        for part in (self.indices, self.limits, *([] if self.ends is None else [self.ends])):
             found.update(b"-" if part is None else part.data)
         return found.hexdigest()
 
@@ -162,7 +175,9 @@ def neighbors(indices: Ints, most: int) -> Iterator[Ints]:
         at = end
 
 
-def order_of(samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, repeats: Any) -> Order:
+def order_of(
+    samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, repeats: Any, ends: Ints | None = None
+) -> Order:
     """Return the order of a source with this number of samples, for arguments of :func:`gpuimg.load`."""
     repeats = whole_number(repeats, "repeats")
     if not isinstance(shuffle, Blocks):
@@ -186,7 +201,16 @@ def order_of(samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, r
         if isinstance(shuffle, Blocks):  # blocks are of neighbors in the source
             chosen.sort()
         choices, copies = len(chosen), copies_of(chosen)
-    return Order(choices, shuffle, chosen, copies, None if weights is None else _limits(weights, choices), repeats)
+    limits = None if weights is None else _limits(weights, choices)
+    return Order(
+        choices,
+        shuffle,
+        chosen,
+        copies,
+        limits,
+        repeats,
+        ends if isinstance(shuffle, Blocks) and indices is None else None,
+    )
 
 
 def _indices(indices: Any, samples: int) -> Ints:

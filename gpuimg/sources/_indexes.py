@@ -159,6 +159,14 @@ def count_of(arrays: Arrays, name: str, least: int = 1) -> int:
     return int(arrays[name].size)
 
 
+def expect_shards(arrays: Arrays, n: int, files: int) -> NDArray[np.int32]:
+    """Return the numbers of the files of ``n`` parts, which must be in order."""
+    shard = expect(arrays, "shard", np.int32, n)
+    if shard[0] < 0 or shard[-1] >= files or (shard[1:] < shard[:-1]).any():
+        raise ValueError(f"'shard' must go from 0 to {files - 1} in order, not from {shard[0]} to {shard[-1]}")
+    return shard
+
+
 def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any) -> None:
     """Reject parts that are not within their files, naming the first one; no sum can overflow."""
     limit = np.broadcast_to(np.asarray(limit, np.int64), offset.shape)
@@ -170,10 +178,8 @@ def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any)
 
 def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int) -> None:
     """Reject arrays that do not give parts of files of these sizes, in order."""
-    n, files = count_of(arrays, "shard"), sizes.size
-    shard = expect(arrays, "shard", np.int32, n)
-    if shard[0] < 0 or shard[-1] >= files or (shard[1:] < shard[:-1]).any():
-        raise ValueError(f"'shard' must go from 0 to {files - 1} in order, not from {shard[0]} to {shard[-1]}")
+    n = count_of(arrays, "shard")
+    shard = expect_shards(arrays, n, sizes.size)
     offset, size = (expect(arrays, name, np.int64, n, *columns) for name in ("offset", "size"))
     check_within(offset, size, sizes[shard].reshape(-1, *[1] * len(columns)))
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks.arguments import whole_number
+from .._checks.types import Ints
 from ._formats import SOURCES, import_optional
-from ._reading import OpenFiles, Path, Recent, Scan, printable, shards
+from ._indexes import Arrays, cached_index, count_of, expect, expect_shards
+from ._reading import OpenFiles, Path, Recent, Scan, shards
 from ._remote import Remote
 from ._table import Table
 
@@ -21,21 +25,21 @@ class Parquet(Table):
 
     _function, _unit = "parquet", "row"
 
-    def __init__(self, files: OpenFiles, image: str, label: str | None, cached_groups: int) -> None:
+    def __init__(self, files: OpenFiles, arrays: Arrays, image: str, label: str | None, cached_groups: int) -> None:
         self._files, self._image, self._label = files, image, label
-        self._paths, self._storage, paths = files.paths, files.storage, files.paths
-        counts = list(files.scanned(lambda scan: _rows(scan, image, label)))
-        self._file = np.repeat(np.arange(len(paths)), [len(rows) for rows in counts])
-        self._group = np.concatenate([np.arange(len(rows)) for rows in counts])
-        self._end = np.cumsum(np.concatenate([np.array(rows, np.int64) for rows in counts]))
-        if not len(self):
-            others = ", nor in the others" if len(paths) > 1 else ""
-            raise ValueError(f"{printable(paths[0])}: no rows in it{others}")
-        self._first = np.searchsorted(self._file, np.arange(len(paths)))
+        self._paths, self._storage = files.paths, files.storage
+        self._file = arrays["shard"][:]
+        self._end = np.cumsum(arrays["rows"][:])
+        self._first = np.searchsorted(self._file, np.arange(len(files.paths)))
         self._groups = Recent(self._load, cached_groups)
 
     def __len__(self) -> int:
-        return int(self._end[-1]) if len(self._end) else 0
+        return int(self._end[-1])
+
+    @property
+    def block_ends(self) -> Ints:
+        """The rows at which row groups end: (groups,), in order."""
+        return self._end
 
     def _file_and_key(self, i: int) -> tuple[str, str]:
         file = int(self._file[np.searchsorted(self._end, i, "right")])
@@ -56,7 +60,8 @@ class Parquet(Table):
 
     def _load(self, group: int) -> Any:
         arrow = import_optional("pyarrow", SOURCES["parquet"])
-        which, number = int(self._file[group]), int(self._group[group])
+        which = int(self._file[group])
+        number = group - int(self._first[which])
         rows = int(self._end[group]) - self._start(group)
         columns = [self._image] if self._label is None else [self._image, self._label]
         try:
@@ -74,6 +79,7 @@ def parquet(
     image: str = "image",
     label: str | None = "label",
     cached_groups: int = 8,
+    index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> Parquet:
     """Read images in Parquet files, as Hugging Face's ``datasets`` writes them, or in any column of bytes.
@@ -88,6 +94,8 @@ def parquet(
         Label column, of any type; None: labels are None.
     cached_groups : int
         Number of decoded row groups cached in memory: those used last.
+    index_cache : path, optional
+        A file that caches the sizes of row groups for later calls with the same files, as that of :func:`tar`.
     remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
@@ -109,8 +117,9 @@ def parquet(
     -----
     A row group is always decoded whole. Read in order, or shuffled within fewer than ``cached_groups`` groups, each
     group is decoded once; reading a row of a group that is no longer cached decodes all rows of that group again. **A
-    shuffled pass over more groups than the cache holds decodes a whole group for nearly every sample**: write small
-    groups (``row_group_size=100``), cache them all, or use another format.
+    shuffled pass over more groups than the cache holds decodes a whole group for nearly every sample**: use
+    ``shuffle=gpuimg.Blocks(100)``, whose blocks are then whole groups, of about 100 rows together or one larger group;
+    or cache all groups.
 
     Two threads that need the same group decode it once. The checksums of pages are verified where a writer stored them
     (pyarrow: ``write_page_checksum=True``).
@@ -127,7 +136,30 @@ def parquet(
     """
     cached_groups = whole_number(cached_groups, "cached_groups")
     import_optional("pyarrow.parquet", SOURCES["parquet"])
-    return Parquet(OpenFiles(shards(paths, remote), remote), image, label, cached_groups)
+    files = OpenFiles(shards(paths, remote), remote)
+    kind = json.dumps(["parquet 1", image, label])
+    arrays = cached_index(index_cache, kind, files, lambda: _index(files, image, label), _check)
+    return Parquet(files, arrays, image, label, cached_groups)
+
+
+def _index(files: OpenFiles, image: str, label: str | None) -> Arrays:
+    """Read the footers: file and number of rows of each row group."""
+    counts = list(files.scanned(lambda scan: _rows(scan, image, label)))
+    shard = np.repeat(np.arange(len(counts), dtype=np.int32), [len(rows) for rows in counts])
+    rows = np.array([count for some in counts for count in some], np.int64)
+    if not rows.any():
+        others = ", nor in the others" if len(counts) > 1 else ""
+        raise ValueError(f"{files.name(0)}: no rows in it{others}")
+    return {"shard": shard, "rows": rows}
+
+
+def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
+    """Reject arrays that cannot be the row groups of so many files."""
+    n = count_of(arrays, "rows")
+    expect_shards(arrays, n, sizes.size)
+    rows = expect(arrays, "rows", np.int64, n)
+    if rows.min() < 0 or not rows.any():
+        raise ValueError("'rows' must be at least 0, and not 0 in all row groups")
 
 
 def _opened(file: Any) -> Any:

@@ -3,15 +3,22 @@
 import os
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import gpuimg as gi
+from gpuimg._loading.order import order_of
 from gpuimg.sources import parquet
 from gpuimg.sources._reading import Recent
 
+from ..data_sets import FILES, cpu, valid_indices
 from ..libraries import library, needs
 from .laws import assert_law, photos
 from .writers import write_parquet as write
@@ -105,6 +112,62 @@ def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         one[0]
     assert found[1] == (photos(2)[1], 1)  # still in memory
+
+
+def test_kept_index(tmp_path: Path) -> None:
+    """Footers are not read again, until a file or a column is another one."""
+    paths = [write(tmp_path / str(k), photos(4 + k), list(range(4 + k))) for k in range(2)]
+    index, expected = tmp_path / "index", list(parquet(paths))
+    assert list(parquet(paths, index_cache=index)) == expected
+    status, whole = paths[0].stat(), paths[0].read_bytes()
+    paths[0].write_bytes(whole[:-8] + bytes(8))
+    os.utime(paths[0], ns=(status.st_atime_ns, status.st_mtime_ns))
+    kept = parquet(paths, index_cache=index)
+    assert len(kept) == len(expected)
+    assert kept[4] == expected[4]
+    with pytest.raises(ValueError, match="row 0: row group 0 cannot be read"):
+        kept[0]
+    with pytest.raises(ValueError, match="no column 'jpg'"):
+        parquet(paths[1:], image="jpg", index_cache=index)
+    paths[0].write_bytes(whole)
+    os.utime(paths[0], ns=(status.st_atime_ns, status.st_mtime_ns))
+    for rows in ([9, 9], [-3, 3, 3, 2]):
+        with np.load(index) as archive:
+            arrays = dict(archive)
+        with index.open("wb") as file:
+            np.savez(file, **{**arrays, "rows": np.array(rows)})
+        with pytest.warns(RuntimeWarning, match="is damaged and is built again"):
+            assert list(parquet(paths, index_cache=index)) == expected
+
+
+@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=30), samples=st.integers(1, 20),
+       more=st.integers(0, 30), seed=st.integers(0, 99))  # fmt: skip
+def test_blocks_are_whole_row_groups(sizes: list[int], samples: int, more: int, seed: int) -> None:
+    """In any pieces; a buffer divides at most the groups at its ends."""
+    n, blocks = sum(sizes), gi.Blocks(samples, samples + more)
+    if not n:
+        return
+    ends = np.cumsum(sizes)
+    order = order_of(n, blocks, None, None, 1, ends)
+    found = order.at(np.arange(n), seed, 3)[0]
+    assert sorted(found.tolist()) == list(range(n))
+    assert np.concatenate([order.at(np.arange(k, min(k + 5, n)), seed, 3)[0] for k in range(0, n, 5)]).tolist() == (
+        found.tolist()
+    )
+    group = np.searchsorted(ends, found, side="right")
+    buffers = [set(group[at : at + blocks.run].tolist()) for at in range(0, n, blocks.run)]
+    groups = sum(size > 0 for size in sizes)
+    assert sum(map(len, buffers)) <= groups + (len(buffers) - 1) * (samples + 1)
+
+
+def test_a_shuffled_epoch_decodes_groups_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a", [FILES[k % 5] for k in range(60)], list(range(60)))
+    found, loads = parquet(path, cached_groups=1), Counter[int]()
+    load = found._groups._load
+    found._groups = Recent(lambda group: loads.update([group]) or load(group), 1)
+    seen = valid_indices(cpu(found, shuffle=gi.Blocks(3, 15), readers=1))
+    assert sorted(seen) == list(range(60)) != seen
+    assert loads == dict.fromkeys(range(20), 1)
 
 
 def test_threads_wait_for_the_one_that_loads() -> None:
