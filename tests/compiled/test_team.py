@@ -172,8 +172,7 @@ def test_workers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     before = system_threads() - len(team.workers)
     for _ in range(2):
         gi.decode_batch(FILES, device="cpu")
-        assert becomes_true(lambda: system_threads() <= before)
-        assert team.workers == []
+        assert becomes_true(lambda: system_threads() <= before and team.workers == [])  # other threads may end first
 
 
 def test_times_are_those_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
