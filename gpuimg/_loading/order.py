@@ -202,15 +202,8 @@ def order_of(
             chosen.sort()
         choices, copies = len(chosen), copies_of(chosen)
     limits = None if weights is None else _limits(weights, choices)
-    return Order(
-        choices,
-        shuffle,
-        chosen,
-        copies,
-        limits,
-        repeats,
-        ends if isinstance(shuffle, Blocks) and indices is None else None,
-    )
+    ends = ends if isinstance(shuffle, Blocks) and indices is None else None
+    return Order(choices, shuffle, chosen, copies, limits, repeats, ends)
 
 
 def _indices(indices: Any, samples: int) -> Ints:

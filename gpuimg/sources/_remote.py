@@ -265,8 +265,9 @@ class RemoteFile:
             return fs.open(path, "rb", cache_type="none", size=size, headers=headers), status
         handle = fs.open(path, "rb", cache_type="none", size=size)
         handle.details = {"name": path, "size": status.size, "type": "file", "ETag": etag}
-        if etag and not fs.local_expiry_check:
-            handle.read_kw = {**handle.read_kw, "IfMatch": etag}
+        if etag and not getattr(fs, "local_expiry_check", False):
+            name = _s3_options(handle)
+            setattr(handle, name, {**getattr(handle, name), "IfMatch": etag})
         return handle, status
 
     def read(self, start: int, stop: int) -> bytes:
@@ -365,9 +366,14 @@ async def _part_of(handle: Any, start: int, stop: int) -> bytes:
         return bytes(await handle.async_fetch_range(start, stop))
     version = {} if handle.version_id is None else {"VersionId": handle.version_id}
     wanted = {"Bucket": handle.bucket, "Key": handle.key, "Range": f"bytes={start}-{stop - 1}"}
-    answer = await handle.fs._call_s3("get_object", **wanted, **version, **handle.read_kw)
+    answer = await handle.fs._call_s3("get_object", **wanted, **version, **getattr(handle, _s3_options(handle)))
     async with answer["Body"] as body:
         return bytes(await body.read())
+
+
+def _s3_options(handle: Any) -> str:
+    """Return the name of what an open file adds to its requests, which was another one in earlier versions of s3fs."""
+    return "read_kw" if hasattr(handle, "read_kw") else "req_kw"
 
 
 async def _first_of_two(request: Callable[[], Coroutine[Any, Any, T]], after: float) -> T:
