@@ -176,7 +176,7 @@ def gpu_batches(folder: Path) -> Callable[[int], Counter[str]]:
         draw = Draw(number)
         files = [periodic(draw) for _ in range(2)] if number % 4 == 3 else [any_file(draw.word()) for _ in range(6)]
         vars(cuda_jpeg)["Upload"] = partial(Upload, span=draw.pick(SPANS))
-        way, color = draw.pick(("whole", "part", "draft")), draw.pick(("rgb", "gray"))
+        way, color = ("whole", "part", "draft")[number % 3], draw.pick(("rgb", "gray"))
         options = {"on_error": "fill", "max_pixels": 1 << 16, "color": color, "draft": 1.0 if way == "draft" else None}
         results = []
         for device in ("cpu", "cuda:0"):
