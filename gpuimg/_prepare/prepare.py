@@ -108,7 +108,7 @@ def prepare(
     part : (k, n), optional
         Write part ``k`` of ``n``, 0 to n - 1, so that several machines share the work: whole shards of a source of tar
         or TFRecord files if it has at least ``n``, else as many samples as the other parts. The tar files are in a
-        folder of the destination such as ``part-00003-of-00016``; :meth:`PrepareReport.merged` combines the reports.
+        folder of the destination such as ``part-00003-of-00016``; ``PrepareReport.merged`` combines the reports.
         Not for separate files.
     measure : bool
         Measure images/s of ``presets.imagenet_train()`` on some images, before and after, which takes a few seconds.
