@@ -16,7 +16,7 @@ from .._decoding.options import DecodeOptions
 from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
-from ..sources._indexes import Arrays, cached_arrays, checksum_of_names, expect
+from ..sources._indexes import Arrays, cached_arrays, checksum_of_names, expect, spread
 from .in_order import Chunk, Progress, process_in_order, shown
 from .opened import open_samples
 from .samples import Columns, read_samples
@@ -107,7 +107,7 @@ def _sizes(source: Any, cache: Any, columns: Columns, workers: int, progress: bo
         kept = expect(arrays, "sizes", np.int32, len(source), 2)
         if kept.min() < 0:
             raise ValueError("'sizes' must be at least 0")
-        some = sorted({k * (len(source) - 1) // (_COMPARED - 1) for k in range(_COMPARED)})
+        some = spread(len(source), _COMPARED)
         found = headers(some, ChunkReader()).result
         wrong = np.any(found != kept[some], 1) & np.any(found > 0, 1)  # a header may be unreadable this time
         if wrong.any():

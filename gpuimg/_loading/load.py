@@ -278,11 +278,11 @@ def load(
     order: Order | Batches
     if batches is None:
         order = order_of(samples, shuffle, indices, weights, repeats, getattr(source, "block_ends", None))
-        rest = order.choices % (world * order.run) / max(order.choices, 1)
-        if isinstance(order.shuffle, Blocks) and rest > _MOST_REST and world > 1 and is_remote(source):
+        rest = order.choices % (world * order.run)
+        if isinstance(order.shuffle, Blocks) and rest > _MOST_REST * order.choices and world > 1 and is_remote(source):
             warnings.warn(
-                f"{rest:.0%} of the samples of an epoch do not fill a buffer of {order.run} for each of {world} ranks, "
-                "and take nearly a request each: pass a smaller buffer to Blocks",
+                f"{rest / order.choices:.0%} of the samples of an epoch do not fill a buffer of {order.run} for each "
+                f"of {world} ranks, and take nearly a request each: pass a smaller buffer to Blocks",
                 RuntimeWarning,
                 stacklevel=2,
             )

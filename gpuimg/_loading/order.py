@@ -63,6 +63,12 @@ class Blocks:
     def __post_init__(self) -> None:
         whole_number(self.buffer, "buffer", whole_number(self.samples, "samples"))
 
+    def of_groups(self, ends: Ints) -> Ints:
+        """Return the ends of blocks of whole groups of samples: of about ``samples`` together, or one larger group."""
+        n = ends[-1]
+        found = ends[np.flatnonzero(np.diff(ends // self.samples, prepend=0))]
+        return np.append(found[found < n], n)
+
     @property
     def run(self) -> int:
         """Places whose samples are mixed: those of whole blocks."""
@@ -71,7 +77,7 @@ class Blocks:
     def order(self, places: Ints, n: int, seed: int, epoch: int, ends: Ints | None = None) -> Ints:
         """Return the samples at some places of an order of ``n`` samples, in constant memory.
 
-        ``ends`` are those of groups of a source that are read whole: blocks are made of these, and larger.
+        ``ends`` are those of the blocks, if these are not all of ``samples``.
         """
         mixed = np.empty_like(places)
         runs = places // self.run
@@ -82,10 +88,8 @@ class Blocks:
             size = min(self.run, n - first)
             mixed[part] = first + shuffled(places[part] - first, size, seed, epoch, _WITHIN_BUFFER + np.uint64(run))
         if ends is not None:
-            blocks = ends[np.flatnonzero(np.diff(ends // self.samples, prepend=0))]
-            blocks = np.append(blocks[blocks < n], n)
-            order = shuffled(np.arange(len(blocks)), len(blocks), seed, epoch)
-            starts, sizes = np.append(0, blocks[:-1])[order], np.diff(blocks, prepend=0)[order]
+            order = shuffled(np.arange(len(ends)), len(ends), seed, epoch)
+            starts, sizes = np.append(0, ends[:-1])[order], np.diff(ends, prepend=0)[order]
             stops = np.cumsum(sizes)
             at = np.searchsorted(stops, mixed, side="right")
             within: Ints = starts[at] + mixed - (stops - sizes)[at]
@@ -113,7 +117,7 @@ class Order:
     copies: NDArray[np.uint64] | None = None  # number of earlier occurrences of each of them, if any occurs twice
     limits: Floats | None = None  # their cumulative weights
     repeats: int = 1
-    ends: Ints | None = None  # of groups of samples that are read whole
+    ends: Ints | None = None  # of blocks, if the source has groups of samples that are read whole
 
     def __post_init__(self) -> None:
         self.digest()  # now, so that saving a state takes no time
@@ -202,7 +206,8 @@ def order_of(
             chosen.sort()
         choices, copies = len(chosen), copies_of(chosen)
     limits = None if weights is None else _limits(weights, choices)
-    ends = ends if isinstance(shuffle, Blocks) and indices is None else None
+    if ends is not None:
+        ends = shuffle.of_groups(ends) if isinstance(shuffle, Blocks) and indices is None else None
     return Order(choices, shuffle, chosen, copies, limits, repeats, ends)
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -32,22 +32,16 @@ _JPEG = b"\xff\xd8"  # first bytes
 _MOST_PIXELS = 1 << 23
 
 
-class Plan:
+class Plan(NamedTuple):
     """Arguments and state shared by the threads of one call."""
 
-    def __init__(
-        self,
-        source: Any,
-        samples: range,
-        columns: Columns,
-        options: Options,
-        naming: Naming,
-        keys: Keys,
-        writer: Writer,
-    ) -> None:
-        self.samples = samples
-        self.source, self.columns, self.options, self.writer = source, columns, options, writer
-        self.naming, self.keys = naming, keys
+    source: Any
+    samples: range  # that are prepared
+    columns: Columns
+    options: Options
+    naming: Naming
+    keys: Keys
+    writer: Writer
 
 
 class ResultMaker:

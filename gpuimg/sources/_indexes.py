@@ -124,9 +124,7 @@ class Column:
 
     def some(self) -> NDArray[Any]:
         """Return rows at equal distances, with the first and the last."""
-        return np.array(
-            [self[k] for k in np.linspace(0, len(self) - 1, min(len(self), _LOOKED_AT)).astype(int).tolist()]
-        )
+        return np.array([self[k] for k in spread(len(self), _LOOKED_AT)])
 
 
 def _version(file: OpenFile) -> tuple[int, int]:
@@ -250,6 +248,11 @@ def _column(kept: OpenFile, path: str, file: IO[bytes], member: zipfile.ZipInfo)
     return Column(kept, path, file.tell(), dtype, shape)
 
 
+def spread(n: int, most: int) -> list[int]:
+    """Return at most so many of ``n`` numbers, at equal distances, with the first and the last."""
+    return sorted({k * (n - 1) // (most - 1) for k in range(most)})
+
+
 def checksum_of_names(source: Any) -> int:
     """Return the CRC-32 of the names of some samples, including the first and the last; 0 if they have none.
 
@@ -258,9 +261,8 @@ def checksum_of_names(source: Any) -> int:
     describe = getattr(source, "describe", None)
     if describe is None or not len(source):
         return 0
-    some = sorted({k * (len(source) - 1) // (_MOST_NAMES - 1) for k in range(_MOST_NAMES)})
     try:
-        names = [str(describe(i)).rpartition("/")[2] for i in some]
+        names = [str(describe(i)).rpartition("/")[2] for i in spread(len(source), _MOST_NAMES)]
     except Exception:  # `describe` may fail for some samples
         return 0
     return zlib.crc32("\0".join(names).encode("utf-8", "backslashreplace"))

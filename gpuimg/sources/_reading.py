@@ -193,7 +193,10 @@ class OpenFiles:
 
 
 def _remote_file(paths: Sequence[str], storage: Storage, known: dict[int, Status], file: int) -> RemoteFile:
-    """Open a remote file, which must have the version that was seen first."""
+    """Open a remote file, which must have the version that was seen first.
+
+    It is of use in this process only: after a fork, the thread that serves it does not exist.
+    """
     found = RemoteFile(paths[file], storage, known.get(file))
     known[file] = found.status
     return found

@@ -146,13 +146,9 @@ class Storage:
         except ImportError as error:
             raise ImportError(f"{url}: {error}; for S3 and HTTP, {install_hint('remote')}") from error
 
-    def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
-        """Return the result of ``attempt``, with retries; errors name the URL and the request (``what``)."""
-        return self.retries.run(url, what, attempt)
-
     def status(self, url: str) -> Status:
         """Return size and version of a file."""
-        return self.tried(url, "its size", lambda: _status(self._info(url)))
+        return self.retries.run(url, "its size", lambda: _status(self._info(url)))
 
     def _info(self, url: str) -> Any:
         fs, path = self.find(url)
@@ -167,7 +163,7 @@ class Storage:
         blocks, key = self.blocks, key_of(url, "whole", mark)
         found = None if blocks is None else blocks.get(key, 0)
         if found is None:
-            found, size = self.tried(url, "reading", lambda: self._cat(url, size, max_bytes))
+            found, size = self.retries.run(url, "reading", lambda: self._cat(url, size, max_bytes))
             check_bytes(max(len(found), size), max_bytes)
             if blocks is not None and len(found) == size:
                 blocks.put(key, 0, found)
@@ -212,11 +208,11 @@ class Storage:
         """Return the URLs of files that a pattern with ``*`` matches."""
         fs, path = self.find(url)
         archive = os.fsdecode(without_archive(os.fsencode(url))[1])
-        return [fs.unstrip_protocol(name) + archive for name in self.tried(url, "listing", lambda: fs.glob(path))]
+        return [fs.unstrip_protocol(name) + archive for name in self.retries.run(url, "listing", lambda: fs.glob(path))]
 
     def _folder(self, url: str, folder: str) -> list[dict[str, Any]]:
         """List one folder, without the folder itself, which some stores list as an empty file."""
-        found = self.tried(url, f"listing {folder}", lambda: self.find(url)[0].ls(folder, detail=True))
+        found = self.retries.run(url, f"listing {folder}", lambda: self.find(url)[0].ls(folder, detail=True))
         within = folder and folder + "/"  # the top of an archive is ""
         return [info for info in found if info["name"].rstrip("/").startswith(within) and info["name"].strip("/")]
 
@@ -226,8 +222,7 @@ class RemoteFile:
 
     def __init__(self, url: str, storage: Storage, expected: Status | None = None) -> None:
         self.url, self._storage = url, storage
-        self._handle, self.status = storage.tried(url, "opening", lambda: self._opened(expected))
-        self._process = os.getpid()
+        self._handle, self.status = storage.retries.run(url, "opening", lambda: self._opened(expected))
         self._check(self.status, expected)
         self._key = key_of(url, "blocks", str(self.status))
 
@@ -246,20 +241,19 @@ class RemoteFile:
         if that is ``known`` with its ETag, it is taken as the status now, which saves a request.
         """
         fs, path = self._storage.find(self.url)
-        is_http, is_s3 = _is_of(fs, "http"), _is_of(fs, "s3")
         if not fs.async_impl:
             return None, _status(fs.info(path))
-        if not (is_http or is_s3):
+        if not _is_of(fs, "http", "s3"):
             handle = fs.open(path, "rb", cache_type="none")
             return handle, _status(handle.details)
-        status, etag = known, "" if known is None else known.etag
-        if status is None or not etag:
+        status = known
+        if status is None or not status.etag:
             info = fs.info(path)
             if info.get("partial") is False:
                 raise ValueError(_NO_PARTS)
             status = _status(info)
         size, etag = max(status.size, 1), status.etag
-        if is_http:
+        if _is_of(fs, "http"):
             headers = {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
             headers |= {"If-Match": etag} if etag else {}
             return fs.open(path, "rb", cache_type="none", size=size, headers=headers), status
@@ -289,13 +283,9 @@ class RemoteFile:
     def _fetched(self, start: int, stop: int) -> bytes:
         if start >= stop:
             return b""
-        return self._storage.tried(self.url, f"bytes {start} to {stop}", lambda: self._attempt(start, stop))
+        return self._storage.retries.run(self.url, f"bytes {start} to {stop}", lambda: self._attempt(start, stop))
 
     def _attempt(self, start: int, stop: int) -> bytes:
-        if self._process != os.getpid():  # after a fork, the thread that serves the handle does not exist
-            self._handle, now = self._opened(self.status)
-            self._process = os.getpid()
-            self._check(now, self.status)
         try:
             data = self._part(start, stop)
         except Exception as error:
@@ -311,7 +301,7 @@ class RemoteFile:
         if self._handle is not None:
             after, fs = self._storage.remote.hedge_seconds, self._handle.fs
             try:
-                if after is not None and (_is_of(fs, "http") or _is_of(fs, "s3")):
+                if after is not None and _is_of(fs, "http", "s3"):
                     from fsspec.asyn import sync
 
                     return sync(fs.loop, _first_of_two, partial(_part_of, self._handle, start, stop), after)  # type: ignore[no-any-return]
@@ -398,8 +388,8 @@ def _is_of_another_version(error: Exception) -> bool:
     return bool(refused) or status_of(error) == 412 or type(error).__name__ == "FileExpired"
 
 
-def _is_of(fs: Any, protocol: str) -> bool:
-    return protocol in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+def _is_of(fs: Any, *protocols: str) -> bool:
+    return not set(protocols).isdisjoint(fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
 
 def _size(info: Mapping[str, Any]) -> int:

@@ -37,8 +37,12 @@ class Retries:
     """
 
     def __init__(self, seconds: float) -> None:
-        self.count, self.waited = 0, 0.0  # requests that were repeated, and seconds of pauses
         self._seconds = seconds
+        self._renew()
+
+    def _renew(self) -> None:
+        self.count, self.waited = 0, 0.0  # requests that were repeated, and seconds of pauses
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._rate = self._too_high = float("inf")
         self._next = 0.0  # time of the next request
@@ -46,6 +50,8 @@ class Retries:
 
     def run(self, url: str, what: str, attempt: Callable[[], T]) -> T:
         """Return the result of ``attempt``, with retries; errors name the URL and the request (``what``)."""
+        if self._process != os.getpid():  # another thread may have held the lock during the fork
+            self._renew()
         tries, first = 0, 0.0
         while True:
             self._wait_for_turn()

@@ -184,6 +184,14 @@ def serving(objects: Mapping[str, bytes] | None = None, upstream: str | None = N
         server.server_close()
 
 
+def shards(server: Server) -> str:
+    return f"{server.url}/bucket/{{0..2}}.tar"
+
+
+def requests_since(server: Server, since: int = 0) -> list[Request]:
+    return [request for request in server.requests[since:] if request.method == "GET"]
+
+
 def main() -> None:
     """Serve the files of a folder as ``/bucket/NAME`` until the standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
