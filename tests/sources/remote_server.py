@@ -104,6 +104,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
+    disable_nagle_algorithm = True  # as other servers: an answer's end would wait 40 ms for the client's delayed ACK
     server: Server
 
     def do_GET(self) -> None:
