@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@lru_cache(64)  # bytes keep their hash, and large ones are compared by identity first
+@lru_cache(1024)  # bytes keep their hash, and large ones are compared by identity first
 def _tag(data: bytes) -> str:
     return f'"{hashlib.md5(data).hexdigest()}"'
 
