@@ -63,21 +63,21 @@ class Blocks:
     def __post_init__(self) -> None:
         whole_number(self.buffer, "buffer", whole_number(self.samples, "samples"))
 
-    def of_groups(self, ends: Ints) -> Ints:
-        """Return the ends of blocks of whole groups of samples: of about ``samples`` together, or one larger group."""
+    def of_groups(self, ends: Ints) -> Groups:
+        """Return blocks of whole groups of samples: of about ``samples`` together, or one larger group."""
         n = ends[-1]
         found = ends[np.flatnonzero(np.diff(ends // self.samples, prepend=0))]
-        return np.append(found[found < n], n)
+        return Groups(np.append(found[found < n], n))
 
     @property
     def run(self) -> int:
         """Places whose samples are mixed: those of whole blocks."""
         return self.buffer // self.samples * self.samples
 
-    def order(self, places: Ints, n: int, seed: int, epoch: int, ends: Ints | None = None) -> Ints:
-        """Return the samples at some places of an order of ``n`` samples, in constant memory.
+    def order(self, places: Ints, n: int, seed: int, epoch: int, groups: Groups | None = None) -> Ints:
+        """Return the samples at some places of an order of ``n`` samples.
 
-        ``ends`` are those of the blocks, if these are not all of ``samples``.
+        ``groups`` are the blocks, if these are not all of ``samples``.
         """
         mixed = np.empty_like(places)
         runs = places // self.run
@@ -87,19 +87,33 @@ class Blocks:
             first = run * self.run
             size = min(self.run, n - first)
             mixed[part] = first + shuffled(places[part] - first, size, seed, epoch, _WITHIN_BUFFER + np.uint64(run))
-        if ends is not None:
-            order = shuffled(np.arange(len(ends)), len(ends), seed, epoch)
-            starts, sizes = np.append(0, ends[:-1])[order], np.diff(ends, prepend=0)[order]
-            stops = np.cumsum(sizes)
-            at = np.searchsorted(stops, mixed, side="right")
-            within: Ints = starts[at] + mixed - (stops - sizes)[at]
-            return within
+        if groups is not None:
+            return groups.order(mixed, seed, epoch)
         # The samples are a ring that is cut into blocks at a random place. The incomplete block comes last.
         block, inside = np.divmod(mixed, self.samples)
         whole = block < n // self.samples
         block[whole] = shuffled(block[whole], n // self.samples, seed, epoch)
         start = int(shuffled([0], n, seed, epoch, _START)[0])
         found: Ints = (start + block * self.samples + inside) % n
+        return found
+
+
+class Groups:
+    """Blocks of several sizes, in a random order of each epoch."""
+
+    def __init__(self, ends: Ints) -> None:
+        self.ends = ends
+        self._latest: tuple[tuple[int, int], Ints, Ints] | None = None
+
+    def order(self, places: Ints, seed: int, epoch: int) -> Ints:
+        """Return the samples at some places."""
+        latest = self._latest  # other threads replace it
+        if latest is None or latest[0] != (seed, epoch):
+            order = shuffled(np.arange(len(self.ends)), len(self.ends), seed, epoch)
+            stops = np.cumsum(np.diff(self.ends, prepend=0)[order])
+            latest = self._latest = (seed, epoch), stops, self.ends[order] - stops
+        _, stops, moved = latest
+        found: Ints = places + moved[np.searchsorted(stops, places, side="right")]
         return found
 
 
@@ -117,7 +131,7 @@ class Order:
     copies: NDArray[np.uint64] | None = None  # number of earlier occurrences of each of them, if any occurs twice
     limits: Floats | None = None  # their cumulative weights
     repeats: int = 1
-    ends: Ints | None = None  # of blocks, if the source has groups of samples that are read whole
+    groups: Groups | None = None  # blocks, if the source has groups of samples that are read whole
 
     def __post_init__(self) -> None:
         self.digest()  # now, so that saving a state takes no time
@@ -144,7 +158,7 @@ class Order:
         else:
             chosen = places // self.repeats
             if isinstance(self.shuffle, Blocks):
-                chosen = self.shuffle.order(chosen, self.choices, seed, epoch, self.ends)
+                chosen = self.shuffle.order(chosen, self.choices, seed, epoch, self.groups)
             elif self.shuffle:
                 chosen = shuffled(chosen, self.choices, seed, epoch)
             copies = None if self.copies is None else self.copies[chosen]
@@ -159,10 +173,10 @@ class Order:
 
     @cached_property
     def _digest(self) -> str | None:
-        if self.indices is None and self.limits is None and self.ends is None and self.repeats == 1:
+        if self.indices is None and self.limits is None and self.groups is None and self.repeats == 1:
             return None
         found = hashlib.blake2b(str(self.repeats).encode(), digest_size=16)
-        for part in (self.indices, self.limits, *([] if self.ends is None else [self.ends])):
+        for part in (self.indices, self.limits, *([] if self.groups is None else [self.groups.ends])):
             found.update(b"-" if part is None else part.data)
         return found.hexdigest()
 
@@ -206,9 +220,10 @@ def order_of(
             chosen.sort()
         choices, copies = len(chosen), copies_of(chosen)
     limits = None if weights is None else _limits(weights, choices)
-    if ends is not None:
-        ends = shuffle.of_groups(ends) if isinstance(shuffle, Blocks) and indices is None else None
-    return Order(choices, shuffle, chosen, copies, limits, repeats, ends)
+    groups = None
+    if isinstance(shuffle, Blocks) and indices is None and ends is not None:
+        groups = shuffle.of_groups(ends)
+    return Order(choices, shuffle, chosen, copies, limits, repeats, groups)
 
 
 def _indices(indices: Any, samples: int) -> Ints:

@@ -151,9 +151,11 @@ def test_blocks_are_whole_row_groups(sizes: list[int], samples: int, more: int, 
     order = order_of(n, blocks, None, None, 1, ends)
     found = order.at(np.arange(n), seed, 3)[0]
     assert sorted(found.tolist()) == list(range(n))
-    assert np.concatenate([order.at(np.arange(k, min(k + 5, n)), seed, 3)[0] for k in range(0, n, 5)]).tolist() == (
-        found.tolist()
-    )
+    other = order_of(n, blocks, None, None, 1, ends).at(np.arange(n), seed, 4)[0]
+    for k in range(0, n, 5):
+        places = np.arange(k, min(k + 5, n))
+        for epoch, whole in ((4, other), (3, found)):  # in turn
+            assert order.at(places, seed, epoch)[0].tolist() == whole[places].tolist()
     group = np.searchsorted(ends, found, side="right")
     buffers = [set(group[at : at + blocks.run].tolist()) for at in range(0, n, blocks.run)]
     groups = sum(size > 0 for size in sizes)
