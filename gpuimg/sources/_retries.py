@@ -38,10 +38,10 @@ class Retries:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self.count, self.waited = 0, 0.0  # requests that were repeated, and seconds of pauses
         self._renew()
 
     def _renew(self) -> None:
-        self.count, self.waited = 0, 0.0  # requests that were repeated, and seconds of pauses
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._rate = self._too_high = float("inf")
@@ -63,15 +63,15 @@ class Retries:
                     raise _with_url(failure, url, what) from error
                 if status_of(failure) in _FEWER or "SlowDown" in str(failure):
                     self._slow_down()
-                last, tries, now = error, tries + 1, time.monotonic()
+                tries, now = tries + 1, time.monotonic()
                 first = first or now
+                pause = random.uniform(0.0, min(_FIRST_PAUSE * 2.0 ** min(tries, 10), _LONGEST_PAUSE))
+                if now + pause - first > self._seconds:
+                    text = f"{what} failed {tries} times in {self._seconds:g} s, finally with {_describe(failure)}"
+                    raise OSError(errno.EIO, text, url) from error
             else:
                 self._succeeded()
                 return found
-            pause = random.uniform(0.0, min(_FIRST_PAUSE * 2.0 ** min(tries, 10), _LONGEST_PAUSE))
-            if now + pause - first > self._seconds:
-                text = f"{what} failed {tries} times in {self._seconds:g} s, finally with {_describe(_cause(last))}"
-                raise OSError(errno.EIO, text, url) from last
             with self._lock:
                 self.count += 1
                 self.waited += pause
