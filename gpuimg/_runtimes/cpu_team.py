@@ -47,8 +47,9 @@ class Team:
     def begin_call(self, helpers: int) -> None:
         """Set the number of threads to that of now, and start workers if there are fewer than may help all calls."""
         self._words[_MOST] = most = threads()
-        if helpers:
-            self._helpers.append(helpers)
+        if not helpers:
+            return
+        self._helpers.append(helpers)
         while len(self.workers) < min(sum(self._helpers), most - 1):
             self.workers.append(None)
             try:
