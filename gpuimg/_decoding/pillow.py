@@ -9,6 +9,7 @@ file, in addition to the ValueError; Pillow cannot prevent it.
 
 import importlib
 import io
+import math
 import re
 import struct
 from collections.abc import Callable, Iterator
@@ -41,7 +42,15 @@ from .plain_parts import (
     with_palette,
 )
 from .recoded import is_recoded, jpeg_header, stored_jpeg
-from .tiff_parts import pixels_of_rows, tiff_contents, tiff_page_count, tiff_pages, tiff_profile, tiff_resolution
+from .tiff_parts import (
+    Stored,
+    pixels_of_rows,
+    tiff_contents,
+    tiff_page_count,
+    tiff_pages,
+    tiff_profile,
+    tiff_resolution,
+)
 
 NAMES = {
     "jpeg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WebP", "tiff": "TIFF", "bmp": "BMP", "pnm": "PNM",
@@ -180,7 +189,7 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
         elif header.codec == "bmp" and contents.layout.bits <= _BYTE:
             labels = _bmp_indices(data, contents)
         elif header.codec == "tiff" and contents.layout is not None:
-            labels = pixels_of_rows(contents.layout, _tiff_planes(data, contents), is_scaled=False)
+            labels = _tiff_pixels(data, contents, is_scaled=False)
         else:
             labels = np.asarray(_opened(data, contents, 3, _FULL, keep_alpha=False)[0])
         if header.depth == 1 and header.channels == 1:
@@ -345,7 +354,7 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
     if header.codec == "pnm" and (stored := pnm_values(contents)):
         return pnm_pixels(*stored), 16
     if header.codec == "tiff" and contents.layout is not None:
-        return pixels_of_rows(contents.layout, _tiff_planes(data, contents)), contents.bits
+        return _tiff_pixels(data, contents), contents.bits
     if header.codec == "tiff":
         return _loaded_tiff(_joined(contents.parts), data), contents.bits
     image = _with_plugin(header.codec, _joined(contents.parts))
@@ -369,8 +378,13 @@ def _loaded_tiff(file: io.BytesIO, data: bytes) -> Any:
     return image
 
 
-def _tiff_planes(data: bytes, contents: PillowHeader) -> list[Pixels]:
-    return [np.asarray(_loaded_tiff(io.BytesIO(plane), data)) for plane in contents.parts]
+def _tiff_pixels(data: bytes, contents: PillowHeader, *, is_scaled: bool = True) -> NDArray[Any]:
+    """Return the pixels (H, W, C) of a file that libtiff unpacks at most; see :func:`pixels_of_rows`."""
+    layout = contents.layout
+    if isinstance(layout, Stored):
+        return np.frombuffer(data, np.uint8, math.prod(layout.shape), layout.offset).reshape(layout.shape)
+    planes = [np.asarray(_loaded_tiff(io.BytesIO(plane), data)) for plane in contents.parts]
+    return pixels_of_rows(layout, planes, is_scaled=is_scaled)
 
 
 def _bmp_indices(data: bytes, contents: PillowHeader) -> Pixels:

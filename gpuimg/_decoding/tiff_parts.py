@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,8 @@ _CODED = {_JPEG: {(1, 1, 8), (_RGB, 3, 8), (_YCBCR, 3, 8), (_CMYK, 4, 8)}} | {
 _DEPTHS = {_PALETTE: (1, 2, 4, 8), _CMYK: (8, 16), _YCBCR: (8,), _LAB: (8,)}  # bits
 #: Photometric interpretation, samples, bits and compression (LZW, Deflate or none) that nvTIFF has, too.
 _COMMON = {(*kind, bits, way) for kind in ((1, 1), (_RGB, 3)) for bits in (8, 16) for way in (_RAW, 5, 8, 32946)}
+#: Of pixels that need no decoder.
+_STORED = {(1, 1, _RAW), (_RGB, 3, _RAW)}
 _BAND = 1 << 16  # values unpacked at a time
 _KEPT = {
     _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _OFFSETS, _SAMPLES, _ROWS, _COUNTS, _PREDICTOR,
@@ -126,8 +128,11 @@ def _header(data: bytes, directory: Directory) -> PillowHeader:
     is_common = kind in _COMMON and blocks.planes == 1 and turn == 1 and directory.order == "<"
     is_common = is_common and directory.number(_FILL_ORDER, 1) == 1
     parts = _parts(directory, data) if rows is None else _planes(directory, data, rows, blocks)
+    layout = rows or _stored(directory, blocks, height, width)
     depth = max(bits, _SCALED)
-    return PillowHeader(height, width, channels, parts, turn, bits=depth, depth=bits, layout=rows, is_common=is_common)
+    return PillowHeader(
+        height, width, channels, parts, turn, bits=depth, depth=bits, layout=layout, is_common=is_common
+    )
 
 
 def tiff_profile(data: bytes, page: int = 0) -> bytes | None:
@@ -216,6 +221,25 @@ class Rows(NamedTuple):
     is_predicted: bool
     block: int  # columns of a strip or tile
     planes: int
+
+
+class Stored(NamedTuple):
+    """Bytes of gray or RGB pixels that lie in the file row by row, uncompressed."""
+
+    offset: int
+    shape: tuple[int, int, int]
+
+
+def _stored(directory: Directory, blocks: "_Blocks", height: int, width: int) -> Stored | None:
+    """Return the place of the pixels of a file in Pillow's table; None if they need unpacking or joining."""
+    samples, rows = directory.number(_SAMPLES, 1), min(directory.number(_ROWS, height), height)
+    kind = directory.number(_PHOTOMETRIC, 0), samples, directory.number(_COMPRESSION, _RAW)
+    if blocks.is_tiled or kind not in _STORED or directory.numbers(_BITS, (1,)) != (_SCALED,) * samples:
+        return None
+    counts = [min(rows, height - y) * width * samples for y in range(0, height, rows)]
+    *offsets, _ = accumulate(counts, initial=blocks.offsets[0])
+    is_whole = blocks.counts == tuple(counts) and blocks.offsets == tuple(offsets)
+    return Stored(offsets[0], (height, width, samples)) if is_whole else None
 
 
 def _rows(directory: Directory, width: int, bits: int, blocks: "_Blocks") -> Rows | None:

@@ -25,7 +25,7 @@ from ..robustness.formats import peak
 from ..robustness.mutate import Draw
 from ..samples import PHOTOS, file_of, png_chunk, smooth, with_orientation
 from .jpegs import pillow_pixels, upright_pixels
-from .tiffs import of_array
+from .tiffs import of_array, tiff
 
 cv2 = library("cv2")
 
@@ -150,6 +150,28 @@ def test_tiff(kind: str, order: Literal["<", ">"], noise: NDArray[np.uint8]) -> 
     data = of_array(noise[..., :samples], photometric, order=order, **options)
     assert read_header(data, LIMIT)[:3] == (HEIGHT, WIDTH, samples + 2 * (kind == "palette"))
     np.testing.assert_array_equal(shown(data), upright_pixels(data))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("strips", ["in order", "apart", "backwards", "counted too long"])
+def test_uncompressed_tiff(strips: str, channels: int, noise: NDArray[np.uint8]) -> None:
+    """Pixels are those of the strips' offsets, wherever they lie."""
+    pixels = noise[..., :channels]
+    height, width, _ = pixels.shape
+    blocks = [pixels[y : y + 7].tobytes() for y in range(0, height, 7)]
+    numbers = range(len(blocks))[:: -1 if strips == "backwards" else 1]
+    space = b"space" if strips == "apart" else b""
+    offsets, body = dict[int, int](), b""
+    for k in numbers:
+        offsets[k] = 8 + len(body)
+        body += blocks[k] + space
+    longer = 4 if strips == "counted too long" else 0
+    data = tiff([body], {
+        256: width, 257: height, 258: [8] * channels, 259: 1, 262: 1 if channels == 1 else 2, 277: channels, 278: 7,
+        273: [offsets[k] for k in range(len(blocks))], 279: [len(block) + longer for block in blocks],
+    })  # fmt: skip
+    color: Literal["gray", "rgb"] = "gray" if channels == 1 else "rgb"
+    np.testing.assert_array_equal(gi.decode_image(data, device="cpu", color=color), pixels)
 
 
 @pytest.mark.parametrize(
