@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV   ?= .venv-dev
 DOCS_VENV ?= .venv-docs
+BENCH_VENV ?= .venv-bench
 
 # cpu, cuda12 or cuda13, by the GPU driver of this machine.
 EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 
-# For `make test-all` and benchmarks. Without a GPU it is the build for CPUs (190 MB), from where pip is configured to look
+# For `make test-all`. Without a GPU it is the build for CPUs (190 MB), from where pip is configured to look
 # or else from PyTorch's index of them. `make TORCH_CPU=` installs PyPI's, which has CUDA (3 GB with what it needs).
 TORCH  ?= torch==2.13.0
 TORCH_CPU ?= $(if $(filter cpu,$(EXTRA)),https://download.pytorch.org/whl/cpu)
@@ -125,10 +126,10 @@ docs: $(DOCS_VENV)/.ready
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
-# On a quiet machine. Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for
-# some parts.
-bench: $(VENV)/.bench-ready
-	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
+# On a quiet machine, in a separate environment of 8 GB. Each part writes a file in bench/results; it can be interrupted and
+# repeated. ONLY="peers-S,png" for some parts.
+bench: $(BENCH_VENV)/.ready
+	$(BENCH_VENV)/bin/python -m bench $(if $(ONLY),--only $(ONLY))
 
 # Checks and measures this machine's GPU, in SECONDS: docs/gpu-internals.md, Measuring a GPU. PARTS="ours rates" runs some
 # parts, OUT is the folder of results. It uses PYTHON as it is, without a network. `make gpu-photos` makes its photos.
@@ -207,10 +208,12 @@ $(VENV)/.photos-ready: $(VENV)/.demo-ready
 	$(PIP) --group photos
 	touch $@
 
-$(VENV)/.bench-ready: $(VENV)/.all-ready
-	$(PIP) --group photos --group peers
+$(BENCH_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check --quiet --upgrade pip
+	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check --no-compile -e '.[jit]' --group photos --group peers
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) $(DIST_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds demo.png
+	rm -rf $(VENV) $(DOCS_VENV) $(BENCH_VENV) $(WHEEL_VENV) $(DIST_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds demo.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -47,6 +47,7 @@ PARTS = {
     "tiles": "bench.tiles",
     "areas": "bench.areas",
     "vlm": "bench.models",
+    "stages": "bench.stages",
     "processors": "bench.processors",
     "draft": "bench.less_decoding draft",
     "prepare": "bench.less_decoding prepare",
@@ -56,7 +57,7 @@ PARTS = {
     "video": "bench.video",
     "compiling": "bench.compiling",
 }
-_ONE_THREAD = {"progressive", "png", "vlm", "processors", "load", "exact", "tiles", "areas"}
+_ONE_THREAD = {"progressive", "png", "vlm", "processors", "load", "exact", "stages", "tiles", "areas"}
 
 
 def compiled() -> dict[str, str]:
@@ -68,7 +69,9 @@ def compiled() -> dict[str, str]:
     command = [sys.executable, "-W", "ignore", "-c", check]
     if subprocess.run(command, cwd=common.ROOT, env=environment, check=False).returncode:
         place = _LOOPS / "gpuimg" / "kernels" / "_lib"
-        subprocess.run([sys.executable, "-m", "buildtools", "--out", str(place)], cwd=common.ROOT, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "buildtools", "--symbols", "--out", str(place)], cwd=common.ROOT, check=True
+        )
     return environment
 
 

@@ -1,4 +1,4 @@
-"""Windows, CLAHE, tables and positions by gpuimg and by OpenCV; noise and weather by gpuimg and by albumentations.
+"""Windows, CLAHE, tables and positions by gpuimg and by OpenCV; noise and weather by gpuimg and by AlbumentationsX.
 
     python -m bench.areas [--rounds 7] [--out bench/results/areas.json]
 
@@ -85,7 +85,7 @@ DRAWN: dict[str, tuple[Callable[[Any], gi.Batch], Any]] = {
     "rain": (partial(gi.random_rain, p=1, rng=0), albumentations.RandomRain(p=1)),
     "shadow": (
         partial(gi.random_shadow, count=1, p=1, rng=0),
-        albumentations.RandomShadow(num_shadows_limit=(1, 1), p=1),
+        albumentations.RandomShadow(num_shadows_range=(1, 1), p=1),
     ),
     "RGB shift": (partial(gi.random_rgb_shift, p=1, rng=0), albumentations.RGBShift(p=1)),
     "channel dropout": (partial(gi.random_channel_dropout, p=1, rng=0), albumentations.ChannelDropout((1, 1), p=1)),
@@ -97,7 +97,7 @@ def drawn(images: Any, ours: Callable[[Any], gi.Batch], theirs: Any) -> dict[str
     out = np.empty_like(images)
     return {
         "gpuimg": lambda: ours(images).array(out=out),
-        "albumentations": lambda: [theirs(image=image)["image"] for image in images],
+        "albumentationsx": lambda: [theirs(image=image)["image"] for image in images],
     }
 
 

@@ -288,7 +288,7 @@ def encode() -> str:
     return _table(["JPEGs of 500x375, µs on one thread", "gpuimg", *_ENCODERS.values()], rows)
 
 
-_AREAS = {"opencv": "OpenCV", "albumentations": "albumentations"}
+_AREAS = {"opencv": "OpenCV", "albumentations": "albumentations", "albumentationsx": "AlbumentationsX"}
 
 
 def _areas() -> Iterator[tuple[str, str, float, str, float, float, list[float]]]:
@@ -324,8 +324,9 @@ def tiles() -> str:
 
 
 _DECODERS = {
-    "gpuimg": "gpuimg", "gpuimg, batches": "gpuimg, batches", "simplejpeg": "simplejpeg", "opencv": "OpenCV",
-    "torchvision": "torchvision", "pillow": "Pillow",
+    "gpuimg": "gpuimg", "gpuimg, batches": "gpuimg, batches", "simplejpeg": "simplejpeg",
+    "pyturbojpeg": "PyTurboJPEG", "opencv": "OpenCV", "torchcodec": "torchcodec", "kornia": "kornia-rs",
+    "pillow": "Pillow",
 }  # fmt: skip
 
 
@@ -343,8 +344,11 @@ def _calls() -> dict[str, dict[str, Any]]:
 
 def board() -> str:
     """Return a table of the decoders of a public board: one image a call, and in a DataLoader by its workers."""
-    rows = {"one image a call, one thread": result("one-image")["single"]}
-    return _decoders(rows | {f"DataLoader, workers: {n}": one for n, one in result("one-image")["workers"].items()})
+    found = result("one-image")
+    rows = {"one image a call, one thread": found["single"]}
+    table = _decoders(rows | {f"DataLoader, workers: {n}": one for n, one in found["workers"].items()})
+    missing = (f"{_DECODERS[key]} was not run: {reason}" for key, reason in found.get("not_run", {}).items())
+    return "\n".join([table, *missing, ""]) if found.get("not_run") else table
 
 
 def one_image() -> str:
@@ -410,6 +414,48 @@ def _ahead(what: str, entries: dict[str, Any], names: dict[str, str]) -> Iterato
     for key, entry in entries.items():
         if entry and key in names and not key.startswith("gpuimg") and _ratio(entry, entries["gpuimg"]) < 1:
             yield _row(what, entry, entries["gpuimg"], names[key])
+
+
+def _cycles(found: dict[str, Any], nanoseconds: float, pixels: float) -> float:
+    return nanoseconds * float(found["gigahertz"]) / pixels
+
+
+def stages() -> str:
+    """Return a table of stages: cycles per pixel of decoding, microseconds of train, with shares."""
+    sets = result("stages")["sets"]
+    rows: dict[str, list[str]] = {}
+    for found in sets.values():
+        decoding, training = found["works"]["decode"], found["works"]["train"]
+        total = sum(training["nanoseconds"].values())
+        for stage, taken in training["nanoseconds"].items():
+            cycles = _cycles(decoding, decoding["nanoseconds"][stage], found["pixels"])
+            cells = f"{cycles:.1f}", f"{taken / 1000:.0f}; {100 * taken / total:.0f} %"
+            rows.setdefault(stage, []).extend(cells)
+        sums = _cycles(decoding, sum(decoding["nanoseconds"].values()), found["pixels"]), total / 1000
+        rows.setdefault("all", []).extend((f"{sums[0]:.1f}", f"{sums[1]:.0f}"))
+    bits = [_bits(f"peers-{name}") for name in sets]
+    head = [f"{what}, {each} bits" for each in bits for what in ("decode, cycles per pixel", "train, µs per image")]
+    return _table(["stage", *head], ([stage, *cells] for stage, cells in rows.items()))
+
+
+def look_ups(name: str) -> str:
+    """Return the cycles per pixel that the chain of look-ups takes alone, in files of a set."""
+    found = result("stages")["sets"][name]
+    return f"{found['works']['decode']['look_up_cycles'] * found['symbols_per_pixel']:.1f}"
+
+
+def per_symbol(name: str) -> str:
+    """Return the cycles of entropy decoding for each symbol."""
+    found = result("stages")["sets"][name]
+    decoding = found["works"]["decode"]
+    cycles = _cycles(decoding, decoding["nanoseconds"]["entropy decoding"], found["pixels"])
+    return f"{cycles / found['symbols_per_pixel']:.0f}"
+
+
+def written_alone(name: str) -> str:
+    """Return the microseconds that writing a result of train takes at the rate of the memory."""
+    found = result("stages")["sets"][name]["works"]["train"]
+    return f"{4 * 3 * 224 * 224 / found['write_bytes_per_cycle'] / found['gigahertz'] / 1000:.0f}"
 
 
 def slower() -> str:

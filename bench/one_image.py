@@ -26,7 +26,6 @@ from bench import common, photos
 from bench.common import BATCH
 from bench.peers import base
 from bench.photos import encoded
-from bench.torchvision_import import define_operators
 
 _LOADED = 32  # images of a DataLoader's batch
 _SMALL = 64, 48  # width and height of thumbnails
@@ -54,32 +53,35 @@ _WORKS: dict[str, Callable[[Files, range], object]] = {
 }
 
 
-def decoders() -> dict[str, Decode]:
-    """Return the decoders of JPEGs that can run."""
+def decoders() -> tuple[dict[str, Decode], dict[str, str]]:
+    """Return the decoders of JPEGs that can run, and why others cannot."""
     import cv2
+    import kornia_rs
     import simplejpeg
-    import torch
-
-    define_operators()
-    from torchvision.io import ImageReadMode, decode_jpeg
-
-    def by_torchvision(data: bytes) -> Any:
-        tensor = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        return decode_jpeg(tensor, ImageReadMode.RGB).permute(1, 2, 0).numpy()
+    from torchcodec.decoders import decode_image
+    from turbojpeg import TJPF_RGB, TurboJPEG
 
     cv2.setNumThreads(1)
     found: dict[str, Decode] = {
         "gpuimg": partial(gi.decode_image, device="cpu"),
         "simplejpeg": lambda data: simplejpeg.decode_jpeg(data, colorspace="RGB"),
-        "opencv": lambda data: cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), 1), cv2.COLOR_BGR2RGB),
-        "torchvision": by_torchvision,
+        "opencv": lambda data: cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB),
+        "torchcodec": lambda data: decode_image(data).permute(1, 2, 0).numpy(),
+        "kornia": lambda data: kornia_rs.io.decode_image_jpegturbo(data, "rgb"),
         "pillow": lambda data: np.asarray(Image.open(io.BytesIO(data)).convert("RGB")),
     }
-    try:
-        by_torchvision(photos.load_set("S", 1)[0])
-    except RuntimeError:  # its compiled part is of another torch
-        del found["torchvision"]
-    return found
+    try:  # it has no libjpeg-turbo of its own
+        found["pyturbojpeg"] = partial(TurboJPEG().decode, pixel_format=TJPF_RGB)
+    except RuntimeError as error:
+        return found, {"pyturbojpeg": " ".join(str(error).split())}
+    return found, {}
+
+
+#: What decodes other formats than JPEG.
+_OTHERS = {
+    "PNG": ("opencv", "torchcodec"), "WebP": ("opencv", "torchcodec"), "GIF": ("opencv", "torchcodec"),
+    "BMP": ("opencv",), "TIFF": ("opencv",),
+}  # fmt: skip
 
 
 def _rates(runs: dict[str, Callable[[], object]], count: int, rounds: int, by_cpu: bool) -> dict[str, Any]:
@@ -91,15 +93,15 @@ def _rates(runs: dict[str, Callable[[], object]], count: int, rounds: int, by_cp
 def others(files: Files) -> dict[str, Files]:
     images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
     found = {"JPEG, 64x48": [encoded(image.resize(_SMALL), "JPEG") for image in images]}
-    for form in ("PNG", "WebP", "BMP", "GIF", "TIFF"):
+    for form in _OTHERS:
         found[f"{form}, 500x375"] = [encoded(image, form) for image in images[:BATCH]]
     return found
 
 
-def calls(files: Files, found: dict[str, Decode], rounds: int) -> dict[str, Any]:
-    """Measure the decoders with one file a call, of other formats than JPEG gpuimg and Pillow."""
-    if files[0][:2] != b"\xff\xd8":
-        found = {name: found[name] for name in ("gpuimg", "pillow")}
+def calls(files: Files, found: dict[str, Decode], rounds: int, form: str = "JPEG") -> dict[str, Any]:
+    """Measure the decoders of a format with one file a call."""
+    if form in _OTHERS:
+        found = {name: found[name] for name in ("gpuimg", *_OTHERS[form], "pillow")}
     for data in files[:BATCH]:
         expected = found["pillow"](data)
         for decode in found.values():
@@ -163,12 +165,12 @@ def main() -> None:
     os.environ["GPUIMG_NUM_THREADS"] = "1"
     cores, rounds = len(os.sched_getaffinity(0)), options.rounds
     dense, thin = (photos.load_set(name, options.count) for name in ("S-4.8", "S"))
-    found = decoders()
+    found, missing = decoders()
     about: Any = photos.summary_of_set("S", thin)
     result = common.environment(photos.summary_of_set("S-4.8", dense), rounds, _LOADED)
-    result |= {"photos_of_S": about, "single": calls(dense, found, rounds)}
+    result |= {"photos_of_S": about, "not_run": missing, "single": calls(dense, found, rounds)}
     kinds = {f"JPEG, 500x375, {about['bits_per_pixel_p5_p50_p95'][1]:.1f} bits per pixel": thin, **others(thin)}
-    result["calls"] = {kind: calls(files, found, rounds) for kind, files in kinds.items()}
+    result["calls"] = {kind: calls(own, found, rounds, kind.split(",")[0]) for kind, own in kinds.items()}
     result["batches"] = batches(thin, rounds)
     result["workers"] = {str(count): workers(dense[:256], found, count, rounds) for count in range(cores + 1)}
     result["workers"][f"{cores}, smaller files"] = workers(thin, found, cores, rounds)

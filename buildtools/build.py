@@ -18,8 +18,8 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 _SECONDS = 80  # of CPU time that a level takes on a Zen 4
 
 
-def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
-    """Build libraries and their manifest, on all cores, and CUDA kernels."""
+def build(levels: Sequence[str], out: Path, cuda: bool, symbols: bool = False) -> None:
+    """Build libraries and their manifest, on all cores, and CUDA kernels; ``symbols`` keeps the names of functions."""
     for level in levels:
         linker(LEVELS[level].triple)  # raises at once where there is none
     # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.
@@ -48,7 +48,7 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
         libraries = {}
         for number, level in enumerate(levels):
             path = out / native.library_name(level)
-            link(objects[number * PARTS : (number + 1) * PARTS], path, LEVELS[level].triple)
+            link(objects[number * PARTS : (number + 1) * PARTS], path, LEVELS[level].triple, symbols)
             libraries[level] = hashlib.sha256(path.read_bytes()).hexdigest()
         if cuda:
             compiled.result()

@@ -10,14 +10,17 @@ from .levels import linker
 
 #: With ``defs`` all functions that loops call must be in the C library.
 _OPTIONS: Final = (
-    "-shared", "-nostartfiles", "-s", "-Wl,-z,defs", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--build-id=none",
+    "-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--build-id=none",
 )  # fmt: skip
 _NEWEST_GLIBC: Final = (2, 28)  # that of manylinux_2_28
 
 
-def link(objects: Sequence[Path], path: Path, triple: str) -> None:
-    """Link object files to a library; raise RuntimeError where it fails, or the library needs a newer glibc."""
-    command = linker(triple)
+def link(objects: Sequence[Path], path: Path, triple: str, symbols: bool = False) -> None:
+    """Link object files to a library; raise RuntimeError where it fails, or the library needs a newer glibc.
+
+    ``symbols`` keeps the names of all functions, for profilers.
+    """
+    command = [*linker(triple), *([] if symbols else ["-s"])]
     done = subprocess.run([*command, *_OPTIONS, "-o", path, *objects, "-lm"], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {done.stderr}")

@@ -1,4 +1,4 @@
-"""Albumentations on images that OpenCV decodes, in a DataLoader."""
+"""AlbumentationsX, the successor of Albumentations, on images that OpenCV decodes, in a DataLoader."""
 
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ _RESIZE = {"interpolation": cv2.INTER_LINEAR, "area_for_downscale": "image"}
 
 def transforms(work: str) -> Any:
     if work == "decode":
-        return A.Compose([ToTensorV2()])
+        return A.Compose([ToTensorV2()], telemetry=False)
     if work == "eval":
         steps = [A.SmallestMaxSize(base.SHORTER, **_RESIZE), A.CenterCrop(base.SIZE, base.SIZE)]
     else:
@@ -28,10 +28,8 @@ def transforms(work: str) -> Any:
     if work == "train+rotate+color":
         factor = (1 - base.JITTER, 1 + base.JITTER)
         steps.append(A.Rotate((-base.ANGLE, base.ANGLE), interpolation=cv2.INTER_LINEAR, p=1.0))
-        steps.append(
-            A.ColorJitter(brightness=factor, contrast=factor, saturation=factor, hue=(-base.HUE, base.HUE), p=1.0)
-        )
-    return A.Compose([*steps, A.Normalize(base.MEAN, base.STD), ToTensorV2()])
+        steps.append(A.ColorJitter(factor, factor, factor, (-base.HUE, base.HUE), p=1.0))
+    return A.Compose([*steps, A.Normalize(base.MEAN, base.STD), ToTensorV2()], telemetry=False)
 
 
 def _sample(transform: Any, data: bytes) -> Any:
@@ -42,10 +40,10 @@ def _sample(transform: Any, data: bytes) -> Any:
 
 
 class Albumentations(TorchPeer):
-    """Albumentations in worker processes."""
+    """AlbumentationsX in worker processes."""
 
-    name = "albumentations"
-    distributions = ("albumentations", "opencv-python-headless", "torch")
+    name = "AlbumentationsX"
+    distributions = ("albumentationsx", "opencv-python-headless", "torch")
     notes = "DataLoader with OpenCV; smaller by averaging areas, larger bilinear"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:

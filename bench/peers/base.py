@@ -2,12 +2,14 @@
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+_T = TypeVar("_T")
 
 SIZE = 224  # height and width of all results except those of decode
 SHORTER = 256  # the shorter side before the center crop of eval
@@ -62,27 +64,38 @@ class Peer(ABC):
         return [np.array(image) for image in result] if work == "decode" else np.array(result)
 
 
-def batches(files: list[bytes], size: int) -> Iterator[list[bytes]]:
+def batches(files: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     for at in range(0, len(files), size):
         yield files[at : at + size]
+
+
+def made(
+    work: str, files: list[bytes], plain: dict[str, Callable[[bytes], Any]],
+    random: dict[str, Callable[[bytes, np.random.Generator], Any]],
+) -> Callable[[tuple[int, int]], Any]:  # fmt: skip
+    """Return a function of an epoch and a file's number, by those of a file and, for random works, of a generator."""
+    if work in plain:
+        return lambda place: plain[work](files[place[1]])
+    return lambda place: random[work](files[place[1]], np.random.default_rng(place))
+
+
+def joined(work: str) -> Callable[[list[Any]], Any]:
+    """Return what makes a batch of images, which have various sizes only if they are decoded whole."""
+    return (lambda images: images) if work == "decode" else np.stack
 
 
 def in_threads(
     peer: Peer, work: str, files: list[bytes], plain: dict[str, Callable[[bytes], Any]],
     random: dict[str, Callable[[bytes, np.random.Generator], Any]],
 ) -> Epoch:  # fmt: skip
-    """Return epochs in a pool of threads, by functions of a file and, for random works, of a generator of it."""
-    number = itertools.count()
-
-    def one(data: bytes, seed: tuple[int, int]) -> Any:
-        return plain[work](data) if work in plain else random[work](data, np.random.default_rng(seed))
+    """Return epochs in a pool of threads; see :func:`made`."""
+    number, one, collated = itertools.count(), made(work, files, plain, random), joined(work)
 
     def epoch() -> Iterator[Any]:
-        seeds = ((here, i) for here in [next(number)] for i in itertools.count())
+        here = next(number)
         with ThreadPoolExecutor(peer.threads) as pool:
-            for batch in batches(files, peer.batch):
-                results = list(pool.map(one, batch, seeds))
-                yield results if work == "decode" else np.stack(results)
+            for batch in batches(range(len(files)), peer.batch):
+                yield collated(list(pool.map(one, ((here, i) for i in batch))))
 
     return epoch
 

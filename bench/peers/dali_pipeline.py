@@ -1,9 +1,10 @@
-"""NVIDIA DALI in pipeline mode, as in its ImageNet examples (ResNet-50 and EfficientNet)."""
+"""NVIDIA DALI in pipeline and in dynamic mode, as in its ImageNet examples (ResNet-50 and EfficientNet)."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import nvidia.dali.experimental.dynamic as ndd
 from nvidia.dali import fn, pipeline_def, types
 
 from bench.peers import base
@@ -13,44 +14,57 @@ _MEAN = [255 * m for m in base.MEAN]
 _STD = [255 * s for s in base.STD]
 
 
-def _decoded(encoded: Any, device: str, work: str) -> Any:
-    """Decode whole images, or random crops: DALI draws the region, and decodes only it."""
-    # The hardware decoder's share is that of DALI's examples; without such hardware it means nothing.
-    hardware = {"hw_decoder_load": 0.65} if device == "mixed" else {}
-    if work in ("decode", "eval"):
-        return fn.decoders.image(encoded, device=device, output_type=types.RGB, **hardware)
-    return fn.decoders.image_random_crop(
-        encoded, device=device, output_type=types.RGB, random_area=list(base.SCALE),
-        random_aspect_ratio=list(base.RATIO), num_attempts=10, **hardware,
-    )  # fmt: skip
+class _Steps:
+    """The steps of a work as DALI's operators: functions of its pipelines, or of dynamic mode.
 
+    ``drawn`` are arguments of random numbers: the number that dynamic mode wants to be told.
+    """
 
-def _colored(images: Any) -> Any:
-    """Apply rotation and color. DALI's formulas differ: contrast relative to half of the range, hue in YIQ."""
-    # The grid stays 224x224, as for the others; by default it would grow to hold the rotated image.
-    angle = fn.random.uniform(range=[-base.ANGLE, base.ANGLE])
-    images = fn.rotate(images, angle=angle, interp_type=types.INTERP_LINEAR, keep_size=True, fill_value=0)
-    factor = [1 - base.JITTER, 1 + base.JITTER]
-    return fn.color_twist(
-        images,
-        brightness=fn.random.uniform(range=factor),
-        contrast=fn.random.uniform(range=factor),
-        saturation=fn.random.uniform(range=factor),
-        hue=fn.random.uniform(range=[-360 * base.HUE, 360 * base.HUE]),
-    )
+    def __init__(self, ops: Any, device: str, **drawn: int) -> None:
+        self._ops, self._device, self._drawn = ops, device, drawn
 
+    def __call__(self, encoded: Any, work: str) -> Any:
+        images = self._decoded(encoded, work)
+        return images if work == "decode" else self._preprocessed(images, work)
 
-def _preprocessed(images: Any, work: str) -> Any:
-    """Apply everything after decoding. Triangular interpolation is bilinear with antialiasing."""
-    normalize = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": _MEAN, "std": _STD}
-    if work == "eval":
-        images = fn.resize(images, resize_shorter=base.SHORTER, interp_type=types.INTERP_TRIANGULAR)
-        # An odd margin is rounded down, as by the others; by default it is rounded up, and every pixel is another.
-        return fn.crop_mirror_normalize(images, crop=(base.SIZE, base.SIZE), rounding="truncate", **normalize)
-    images = fn.resize(images, size=[base.SIZE, base.SIZE], interp_type=types.INTERP_TRIANGULAR)
-    if work == "train":
-        return fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), **normalize)
-    return fn.crop_mirror_normalize(_colored(fn.flip(images, horizontal=fn.random.coin_flip())), **normalize)
+    def _decoded(self, encoded: Any, work: str) -> Any:
+        """Decode whole images, or random crops: DALI draws the region, and decodes only it."""
+        # The hardware decoder's share is that of DALI's examples; without such hardware it means nothing.
+        hardware = {"hw_decoder_load": 0.65} if self._device == "mixed" else {}
+        common = {"device": self._device, "output_type": types.RGB, **hardware}
+        if work in ("decode", "eval"):
+            return self._ops.decoders.image(encoded, **common)
+        return self._ops.decoders.image_random_crop(
+            encoded, random_area=list(base.SCALE), random_aspect_ratio=list(base.RATIO), num_attempts=10, **common
+        )
+
+    def _uniform(self, low: float, high: float) -> Any:
+        return self._ops.random.uniform(range=[low, high], **self._drawn)
+
+    def _colored(self, images: Any) -> Any:
+        """Apply rotation and color. DALI's formulas differ: contrast relative to half of the range, hue in YIQ."""
+        # The grid stays 224x224, as for the others; by default it would grow to hold the rotated image.
+        angle = self._uniform(-base.ANGLE, base.ANGLE)
+        images = self._ops.rotate(images, angle=angle, interp_type=types.INTERP_LINEAR, keep_size=True, fill_value=0)
+        factor = 1 - base.JITTER, 1 + base.JITTER
+        return self._ops.color_twist(
+            images, brightness=self._uniform(*factor), contrast=self._uniform(*factor),
+            saturation=self._uniform(*factor), hue=self._uniform(-360 * base.HUE, 360 * base.HUE),
+        )  # fmt: skip
+
+    def _preprocessed(self, images: Any, work: str) -> Any:
+        """Apply everything after decoding. Triangular interpolation is bilinear with antialiasing."""
+        ops, triangular = self._ops, types.INTERP_TRIANGULAR
+        normalize = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": _MEAN, "std": _STD}
+        if work == "eval":
+            images = ops.resize(images, resize_shorter=base.SHORTER, interp_type=triangular)
+            # An odd margin is rounded down, as by the others; by default it is rounded up, and every pixel is another.
+            return ops.crop_mirror_normalize(images, crop=(base.SIZE, base.SIZE), rounding="truncate", **normalize)
+        images = ops.resize(images, size=[base.SIZE, base.SIZE], interp_type=triangular)
+        mirror = ops.random.coin_flip(**self._drawn)
+        if work == "train":
+            return ops.crop_mirror_normalize(images, mirror=mirror, **normalize)
+        return ops.crop_mirror_normalize(self._colored(ops.flip(images, horizontal=mirror)), **normalize)
 
 
 class DaliPipeline(Peer):
@@ -66,11 +80,12 @@ class DaliPipeline(Peer):
         # Each epoch is a new iteration over this list.
         source = [[np.frombuffer(data, np.uint8) for data in batch] for batch in base.batches(files, self.batch)]
 
+        steps = _Steps(fn, self.decoder)
+
         @pipeline_def(batch_size=self.batch, num_threads=self.threads, device_id=self.device_id)
         def definition() -> Any:
             encoded = fn.external_source(source=source, batch=True, cycle="raise", no_copy=True)
-            images = _decoded(encoded, self.decoder, work)
-            return images if work == "decode" else _preprocessed(images, work)
+            return steps(encoded, work)
 
         pipeline = definition()
         pipeline.build()
@@ -98,3 +113,29 @@ class DaliMixed(DaliPipeline):
 
     def copied(self, result: Any, work: str) -> Any:
         return super().copied(result.as_cpu(), work)
+
+
+class DaliDynamic(Peer):
+    """DALI's dynamic mode on the CPU, whose loop is captured: its calls become a pipeline in the first step."""
+
+    name = "DALI (dynamic)"
+    distributions = DaliPipeline.distributions
+    notes = "captured; arrays of the files' bytes are made beforehand"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        steps, context = _Steps(ndd, "cpu", batch_size=self.batch), ndd.EvalContext(num_threads=self.threads)
+        coded = [
+            ndd.as_batch([np.frombuffer(data, np.uint8) for data in batch]) for batch in base.batches(files, self.batch)
+        ]
+        source = ndd.ExternalSource(coded, cycle="raise")
+
+        def epoch() -> Iterator[Any]:
+            with context:
+                for encoded in source.captured(self.batch, context):
+                    yield steps(encoded, work).evaluate()
+
+        return epoch
+
+    def copied(self, result: Any, work: str) -> Any:
+        images = [np.array(image) for image in result.tensors]
+        return images if work == "decode" else np.stack(images)

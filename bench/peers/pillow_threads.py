@@ -45,6 +45,10 @@ def colored(data: bytes, rng: np.random.Generator) -> Any:
     return base.normalized(np.asarray(image))
 
 
+PLAIN = {"decode": lambda data: np.asarray(decoded(data)), "eval": evaluated}
+RANDOM = {"train": trained, "train+rotate+color": colored}
+
+
 class Pillow(Peer):
     """Pillow in a pool of threads, a batch at a time."""
 
@@ -53,6 +57,4 @@ class Pillow(Peer):
     notes = "in a pool of threads; normalized with NumPy"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        random = {"train": trained, "train+rotate+color": colored}
-        plain = {"decode": lambda data: np.asarray(decoded(data)), "eval": evaluated}
-        return base.in_threads(self, work, files, plain, random)
+        return base.in_threads(self, work, files, PLAIN, RANDOM)
