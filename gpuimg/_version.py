@@ -1,6 +1,6 @@
 """Version and installation hints; importable without the package's dependencies."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 
 def install_hint(*extras: str) -> str:
