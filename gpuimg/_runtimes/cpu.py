@@ -128,7 +128,7 @@ class CpuRuntime:
         if route.is_jpeg(data):
             return self._decode_jpeg(data, options)
         shown = one_file.decode(data, pillow.read_header(data, options.max_pixels), options)
-        if shown.flags.owndata and shown.flags.writeable:  # nobody else's
+        if shown.flags.owndata and shown.flags.carray:  # nobody else's
             return shown
         pixels = self._pool.take(shown.nbytes).view(shown.dtype).reshape(shown.shape)
         pixels[:] = shown

@@ -6,6 +6,7 @@ import struct
 import sys
 import zlib
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -150,6 +151,25 @@ def test_tiff(kind: str, order: Literal["<", ">"], noise: NDArray[np.uint8]) -> 
     data = of_array(noise[..., :samples], photometric, order=order, **options)
     assert read_header(data, LIMIT)[:3] == (HEIGHT, WIDTH, samples + 2 * (kind == "palette"))
     np.testing.assert_array_equal(shown(data), upright_pixels(data))
+
+
+@pytest.mark.parametrize("sizes", [(255,), (255, 255, 254), (1,), (7, 255, 255, 255, 1, 254), (254, 253)])
+def test_sub_blocks_of_a_gif(sizes: tuple[int, ...], noise: NDArray[np.uint8]) -> None:
+    """They may have any sizes."""
+    data = file_of(Image.fromarray(noise[..., 0]), "GIF")
+    start = data.index(b",\0\0\0\0") + 11
+    at, codes = start, b""
+    while size := data[at]:
+        codes, at = codes + data[at + 1 : at + 1 + size], at + 1 + size
+    blocks, left = b"", codes
+    for size in cycle(sizes):
+        if not left:
+            break
+        blocks, left = blocks + bytes([len(left[:size])]) + left[:size], left[size:]
+    cut = data[:start] + blocks + b"\0" + data[at + 1 :]
+    np.testing.assert_array_equal(shown(cut), upright_pixels(data))
+    with pytest.raises(ValueError, match="the data ends in the first image"):
+        gi.decode_image(data[:start] + blocks, device="cpu")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
