@@ -21,7 +21,7 @@ TAG = levels_to_build().platform
 #: Modules of buildtools that stand in for the compiler and the linker.
 STUBS = {
     "library": "def compile_part(level, path, part, parts):\n    path.write_text(f'{level.cpu} {part}')\n",
-    "link": "def link(objects, path, triple):\n    path.write_text(' '.join(one.read_text() for one in objects))\n",
+    "link": "def link(objects, path, *_):\n    path.write_text(' '.join(one.read_text() for one in objects))\n",
 }
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GPUIMG_BUILD")} | {
     "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
