@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
+from bench.bars import bars
 from bench.common import RESULTS, ROOT, SPREAD
 from bench.peers import PEERS
-from bench.peers.base import WORKS
+from bench.peers.base import SIZE, WORKS
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PLOTS = ROOT / "docs" / "figures"
@@ -433,7 +433,7 @@ def stages() -> str:
             rows.setdefault(stage, []).extend(cells)
         sums = _cycles(decoding, sum(decoding["nanoseconds"].values()), found["pixels"]), total / 1000
         rows.setdefault("all", []).extend((f"{sums[0]:.1f}", f"{sums[1]:.0f}"))
-    bits = [_bits(f"peers-{name}") for name in sets]
+    bits = [f"{found['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f}" for found in sets.values()]
     head = [f"{what}, {each} bits" for each in bits for what in ("decode, cycles per pixel", "train, µs per image")]
     return _table(["stage", *head], ([stage, *cells] for stage, cells in rows.items()))
 
@@ -455,7 +455,7 @@ def per_symbol(name: str) -> str:
 def written_alone(name: str) -> str:
     """Return the microseconds that writing a result of train takes at the rate of the memory."""
     found = result("stages")["sets"][name]["works"]["train"]
-    return f"{4 * 3 * 224 * 224 / found['write_bytes_per_cycle'] / found['gigahertz'] / 1000:.0f}"
+    return f"{4 * 3 * SIZE**2 / found['write_bytes_per_cycle'] / found['gigahertz'] / 1000:.0f}"
 
 
 def slower() -> str:
@@ -533,35 +533,6 @@ def runs() -> str:
 # -- bars --------------------------------------------------------------------------------------------------------------
 
 
-_WIDTH, _LEFT, _RIGHT, _TOP = 480, 120, 80, 44
-_INK, _MUTED, _OURS, _OTHERS = "#1c2733", "#5b6b7b", "#1b7837", "#aab4c2"
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False, style: str = "") -> str:
-    style = style or f'fill="{_INK}" font-size="13"' + ' font-weight="600"' * bold
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{escape(text)}</text>'
-
-
-def _bars(title: str, rows: dict[str, int], ours: str, unit: str) -> str:
-    """Return horizontal bars from zero as SVG, with their numbers; the label ``ours`` is bold."""
-    parts = [_text(12, 26, title, bold=True)]
-    for number, (label, value) in enumerate(rows.items()):
-        y, fill = _TOP + 27 * number, _OURS if label == ours else _OTHERS
-        length = (_WIDTH - _LEFT - _RIGHT) * value / max(rows.values())
-        parts += [
-            _text(_LEFT - 10, y + 15, label, "end", label == ours),
-            f'<rect x="{_LEFT}" y="{y}" width="{length:.1f}" height="20" rx="2" fill="{fill}"/>',
-            _text(_LEFT + length + 7, y + 15, f"{value:,}", bold=label == ours),
-        ]
-    foot = _TOP + 27 * len(rows) + 12
-    parts.append(_text(12, foot, unit, style=f'fill="{_MUTED}" font-size="12"'))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {foot + 12}" width="{_WIDTH}" '
-        f'height="{foot + 12}" role="img" font-family="system-ui, sans-serif">\n<title>{escape(title)}</title>\n'
-        f'<rect width="100%" height="100%" rx="6" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
-
-
 def compiling() -> str:
     """Return the sentence about how long compiling takes, wherever a page needs it."""
     took = {name: f"{seconds:.0f} s" for name, seconds in result("compiling")["seconds"].items()}
@@ -582,7 +553,7 @@ def _rates_bars() -> str:
     kept.sort(key=lambda key: -entries[key]["images_per_second"])
     rows = {names[key].partition(" (")[0]: entries[key]["images_per_second"] for key in kept}
     where = re.sub(r"\(R\)|\(TM\)| Processor", "", machine("peers-S", load=False))  # as wide as the bars
-    return _bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {where}")
+    return bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {where}")
 
 
 def plot(name: str) -> str:

@@ -4,7 +4,8 @@
 
 perf interrupts a process that runs a work on one thread 4,000 times a second of its CPU time, and notes the function:
 the loops are compiled with symbols for this. Functions are added up to stages. Cycles are nanoseconds times the clock,
-which a chain of multiplications of three cycles each measures in the same process; pixels are those of the files.
+which a chain of multiplications and additions, of four cycles, measures in the same process; pixels are those of the
+files, which are the baseline JPEGs of a set.
 
 Limits, on the same machine: the chain of a look-up in a Huffman table (shift, load, shift, add), which no decoder of
 one stream can do without, by the number of symbols that the files have; and writing results to memory.
@@ -74,7 +75,7 @@ def _work(name: str, work: str, seconds: float) -> None:
     """Run a work for a time; say when it begins, and how many images and CPU seconds it took."""
     from bench.peers.ours import Calls
 
-    files = photos.load_set(name)
+    files, _ = baseline(name)
     epoch = Calls(1, common.BATCH).start(work, files)
     common.drain(epoch())
     print("begun", flush=True)
@@ -189,12 +190,18 @@ def symbols_of(data: bytes) -> tuple[int, int] | None:
     return int(_symbols(scan, _tables(found[0xC4]), mcus, across * down)), height * width
 
 
+def baseline(name: str) -> tuple[list[bytes], float]:
+    """Return the baseline files of a set, and their symbols per pixel."""
+    found = [(data, counted) for data in photos.load_set(name) if (counted := symbols_of(data))]
+    symbols, pixels = (sum(counted[k] for _, counted in found) for k in (0, 1))
+    return [data for data, _ in found], symbols / pixels
+
+
 def measured(name: str, seconds: float) -> dict[str, Any]:
-    files = photos.load_set(name)
-    counted = [found for data in files if (found := symbols_of(data))]
-    symbols, pixels = (sum(column) for column in zip(*counted, strict=True))
+    files, symbols = baseline(name)
     area = np.mean([np.prod(Image.open(io.BytesIO(data)).size) for data in files])
-    result: dict[str, Any] = {"symbols_per_pixel": symbols / pixels, "pixels": float(area), "works": {}}
+    about = photos.summary_of_set(name, files)
+    result: dict[str, Any] = {"photos": about, "symbols_per_pixel": symbols, "pixels": float(area), "works": {}}
     for work in _WORKS:
         result["works"][work] = watched(name, work, seconds)
         print(name, work, result["works"][work], flush=True)
@@ -202,14 +209,14 @@ def measured(name: str, seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    if sys.argv[1] == "--work":
-        return _work(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    if sys.argv[1:2] == ["--work"]:
+        _work(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+        return
     parser = common.arguments(__doc__, "stages.json", rounds=1)
     parser.add_argument("--seconds", type=float, default=12)
     options = parser.parse_args()
     found = {name: measured(name, options.seconds) for name in _SETS}
     common.write(common.environment({}, 1) | {"sets": found}, options.out)
-    return None
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ _MEAN = [255 * m for m in base.MEAN]
 _STD = [255 * s for s in base.STD]
 
 
+def _coded(files: list[bytes], size: int) -> list[list[Any]]:
+    return [[np.frombuffer(data, np.uint8) for data in batch] for batch in base.batches(files, size)]
+
+
 class _Steps:
     """The steps of a work as DALI's operators: functions of its pipelines, or of dynamic mode.
 
@@ -78,8 +82,7 @@ class DaliPipeline(Peer):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         # Each epoch is a new iteration over this list.
-        source = [[np.frombuffer(data, np.uint8) for data in batch] for batch in base.batches(files, self.batch)]
-
+        source = _coded(files, self.batch)
         steps = _Steps(fn, self.decoder)
 
         @pipeline_def(batch_size=self.batch, num_threads=self.threads, device_id=self.device_id)
@@ -124,10 +127,7 @@ class DaliDynamic(Peer):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         steps, context = _Steps(ndd, "cpu", batch_size=self.batch), ndd.EvalContext(num_threads=self.threads)
-        coded = [
-            ndd.as_batch([np.frombuffer(data, np.uint8) for data in batch]) for batch in base.batches(files, self.batch)
-        ]
-        source = ndd.ExternalSource(coded, cycle="raise")
+        source = ndd.ExternalSource([ndd.as_batch(batch) for batch in _coded(files, self.batch)], cycle="raise")
 
         def epoch() -> Iterator[Any]:
             with context:

@@ -2,8 +2,9 @@
 
 Pillow warns of damaged tags that do not affect the image, and it depends on their versions whether Pillow or libtiff
 applies the orientation. So Pillow receives a file with the tags it needs and no orientation. It decodes the layouts of
-its table here; of other lossless files it unpacks the bytes of each plane, as if they were gray pixels, and
-:func:`pixels_of_rows` makes pixels of them. What is in neither table is refused.
+its table here, except for uncompressed rows that follow each other, which are pixels already. Of other lossless files
+it unpacks the bytes of each plane, as if they were gray pixels, and :func:`pixels_of_rows` makes pixels of them. What
+is in neither table is refused.
 """
 
 import struct
