@@ -7,8 +7,8 @@ the loops are compiled with symbols for this. Functions are added up to stages. 
 which a chain of multiplications and additions, of four cycles, measures in the same process; pixels are those of the
 files, which are the baseline JPEGs of a set.
 
-Limits, on the same machine: the chain of a look-up in a Huffman table (shift, load, shift, add), which no decoder of
-one stream can do without, by the number of symbols that the files have; and writing results to memory.
+To compare, on the same machine: the chain of a look-up in a Huffman table (shift, load, shift, add), with one for each
+symbol of the files, of which gpuimg's tables often give two at once; and writing results to memory.
 """
 
 import io
