@@ -153,13 +153,16 @@ def code_digest() -> str:
 
 
 def commit() -> str:
-    """Return the commit of the measured code, with a plus sign if files have changed since."""
+    """Return the commit of the measured code, with a plus sign if files other than results have changed since."""
     packed = ROOT / "COMMIT"  # of `make gpu-pack`, which has no repository
     if packed.exists():
         return packed.read_text().strip()
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    git = ["git", "-C", str(ROOT)]
+    known = subprocess.run([*git, "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True, check=False)
+    changes = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"]
+    if known.returncode:
+        return "unknown"
+    return known.stdout.strip() + "+" * subprocess.run(changes, check=False).returncode
 
 
 def _command() -> str:
