@@ -162,7 +162,7 @@ def commit() -> str:
     changes = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"]
     if known.returncode:
         return "unknown"
-    return known.stdout.strip() + "+" * subprocess.run(changes, check=False).returncode
+    return known.stdout.strip() + "+" * bool(subprocess.run(changes, check=False).returncode)
 
 
 def _command() -> str:

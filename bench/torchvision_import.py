@@ -23,7 +23,8 @@ def define_operators() -> bool:
     import torch
 
     try:
-        torch.ops.load_library(Path(spec.submodule_search_locations[0]) / "_C.so")
+        for compiled in Path(spec.submodule_search_locations[0]).glob("_C*.so"):  # "_C_stable.so" since 0.29
+            torch.ops.load_library(compiled)
     except OSError:
         _kept.append(library := torch.library.Library("torchvision", "FRAGMENT"))
         for operator in ("nms", "qnms"):
