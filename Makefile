@@ -19,7 +19,7 @@ ORACLES = torchvision==0.28.0 timm==1.0.31
 comma := ,
 GPU_EXTRAS = $(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))
 TEST_GROUPS = --group test --group dev
-ALL_GROUPS = $(TEST_GROUPS) --group oracles --group engines $(if $(filter cpu,$(EXTRA)),--group without-gpu)
+ALL_GROUPS = $(TEST_GROUPS) --group oracles --group engines --group s3 $(if $(filter cpu,$(EXTRA)),--group without-gpu)
 
 BIN = $(VENV)/bin
 # Byte code is compiled on import, rather than for everything that is installed.
@@ -211,7 +211,7 @@ $(VENV)/.photos-ready: $(VENV)/.demo-ready
 $(BENCH_VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check --quiet --upgrade pip
-	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check --no-compile -e '.[jit]' --group photos --group peers
+	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check --no-compile -e '.[jit]' --group photos --group peers --group s3
 	touch $@
 
 clean:

@@ -27,7 +27,7 @@ WANTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
        for cuda, torch in product(("cuda12", "cuda13"), ("", " torch", " jax"))},
     **{f"{cuda} TIFF": ((cuda, f"jit-{cuda}", f"tiff-{cuda}"), ()) for cuda in ("cuda12", "cuda13")},
     "make test": (("jit",), ("test", "dev")), "make test with a GPU": (("cuda13", "jit-cuda13"), ("test", "dev")),
-    "make test-all": (("jit",), ("test", "dev", "oracles", "engines", "without-gpu")),
+    "make test-all": (("jit",), ("test", "dev", "oracles", "engines", "s3", "without-gpu")),
     "make docs": (("jit", "progress", "video"), ("docs",)), "make bench": (("jit",), ("photos", "peers")),
 }  # fmt: skip
 TORCH = re.findall(r"^TORCH +\?= (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0]
