@@ -288,7 +288,7 @@ def encode() -> str:
     return _table(["JPEGs of 500x375, µs on one thread", "gpuimg", *_ENCODERS.values()], rows)
 
 
-_AREAS = {"opencv": "OpenCV", "albumentations": "albumentations", "albumentationsx": "AlbumentationsX"}
+_AREAS = {"opencv": "OpenCV", "albumentationsx": "AlbumentationsX"}
 
 
 def _areas() -> Iterator[tuple[str, str, float, str, float, float, list[float]]]:
