@@ -159,9 +159,9 @@ def commit() -> str:
         return packed.read_text().strip()
     git = ["git", "-C", str(ROOT)]
     known = subprocess.run([*git, "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True, check=False)
-    changes = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"]
     if known.returncode:
         return "unknown"
+    changes = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"]
     return known.stdout.strip() + "+" * bool(subprocess.run(changes, check=False).returncode)
 
 

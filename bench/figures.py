@@ -530,9 +530,6 @@ def runs() -> str:
     return _table(head, rows)
 
 
-# -- bars --------------------------------------------------------------------------------------------------------------
-
-
 def compiling() -> str:
     """Return the sentence about how long compiling takes, wherever a page needs it."""
     took = {name: f"{seconds:.0f} s" for name, seconds in result("compiling")["seconds"].items()}
@@ -540,6 +537,9 @@ def compiling() -> str:
         f"takes {took['install']} on 2 cores, because it compiles gpuimg's inner loops. In an editable install and on "
         f"an older processor Numba compiles them when they are first used: {took['demo_by_numba']} for the demo"
     )
+
+
+# -- bars --------------------------------------------------------------------------------------------------------------
 
 
 def _claim() -> str:

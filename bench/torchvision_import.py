@@ -22,9 +22,9 @@ def define_operators() -> bool:
         return bool(_kept)
     import torch
 
+    folder = Path(spec.submodule_search_locations[0])
     try:
-        for compiled in Path(spec.submodule_search_locations[0]).glob("_C*.so"):  # "_C_stable.so" since 0.29
-            torch.ops.load_library(compiled)
+        torch.ops.load_library(max(folder.glob("_C*.so"), default=folder / "_C.so"))  # "_C_stable.so" since 0.29
     except OSError:
         _kept.append(library := torch.library.Library("torchvision", "FRAGMENT"))
         for operator in ("nms", "qnms"):

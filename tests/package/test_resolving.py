@@ -28,7 +28,7 @@ WANTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **{f"{cuda} TIFF": ((cuda, f"jit-{cuda}", f"tiff-{cuda}"), ()) for cuda in ("cuda12", "cuda13")},
     "make test": (("jit",), ("test", "dev")), "make test with a GPU": (("cuda13", "jit-cuda13"), ("test", "dev")),
     "make test-all": (("jit",), ("test", "dev", "oracles", "engines", "s3", "without-gpu")),
-    "make docs": (("jit", "progress", "video"), ("docs",)), "make bench": (("jit",), ("photos", "peers")),
+    "make docs": (("jit", "progress", "video"), ("docs",)), "make bench": (("jit",), ("photos", "peers", "s3")),
 }  # fmt: skip
 TORCH = re.findall(r"^TORCH +\?= (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0]
 #: numba-cuda up to this version does not work with this NumPy or a later one.
