@@ -63,7 +63,7 @@ def medians(images: list[Image], rng: np.random.Generator) -> Compared:
 
 
 def morphologies(images: list[Image], rng: np.random.Generator) -> Compared:
-    kind, shape = rng.choice(list(_KINDS)), rng.choice(list(_SHAPES))
+    kind, shape = str(rng.choice(list(_KINDS))), str(rng.choice(list(_SHAPES)))
     sizes = rng.integers(1, 32, (len(images), 2))
     return gi.morphology(images, kind, sizes, shape), lambda image, k: cv2.morphologyEx(
         image, _KINDS[kind], cv2.getStructuringElement(_SHAPES[shape], sizes[k].tolist())
@@ -71,7 +71,7 @@ def morphologies(images: list[Image], rng: np.random.Generator) -> Compared:
 
 
 def filters(images: list[Image], rng: np.random.Generator) -> Compared:
-    mode = rng.choice(list(_BORDERS))
+    mode = str(rng.choice(list(_BORDERS)))
     kernels = [rng.normal(0, 0.3, rng.integers(1, 11, 2)).astype(np.float32) for _ in images]
     if mode == "constant":  # OpenCV's filter2D has no color
         return gi.filter2d(images, kernels, mode, 9), lambda image, k, depth=-1: cv2.filter2D(
@@ -88,7 +88,7 @@ def contrasts(images: list[Image], rng: np.random.Generator) -> Compared:
 
 
 def samples(images: list[Image], rng: np.random.Generator) -> Compared:
-    mode, nearest = rng.choice(list(_BORDERS)), bool(rng.integers(2))
+    mode, nearest = str(rng.choice(list(_BORDERS))), bool(rng.integers(2))
     grids = [np.float32(rng.uniform(-2, 3, (*rng.integers(1, 50, 2), 2)) * image.shape[1::-1]) for image in images]
     how = "nearest" if nearest else "bilinear"
     return gi.remap(images, grids, how, mode, 9), lambda image, k: cv2.remap(
