@@ -335,7 +335,8 @@ def test_interrupted_while_an_import_swallows_exceptions(tmp_path: Path) -> None
     code = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
     write_files(tmp_path, {"torchvision/__init__.py": code.encode(), "torchvision/transforms/v2.py": b""})
     said = "from gpuimg._cli.contenders import torchvision_problem as f\ntry:\n    f()\nexcept KeyboardInterrupt:\n"
-    assert python("-c", f"{said}    print('interrupted')", folder=tmp_path) == "interrupted\n"
+    said += "    print('interrupted')"
+    assert python("-c", said, folder=tmp_path, PYTHONPATH=str(ROOT)) == "interrupted\n"  # without tests/site
 
 
 def test_output_may_end_early() -> None:

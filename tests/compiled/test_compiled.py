@@ -36,7 +36,7 @@ print(int(y.min()), int(y.max()), NativeFunction.compile_count)
 DRAW = "import gpuimg; print(gpuimg.Rng(0, indices=[5]).words()[0, 0])"  # one small function
 # The child needs loops while a thread of the parent, which it lacks, compiles one or waits for that.
 FORKED = f"""
-import os, signal, threading, time
+import os, signal, threading, time, warnings
 from gpuimg.kernels.compiled import ENTRANCES, NativeFunction, lang
 
 entrance, = (one for one in ENTRANCES if one.name == "cpu.weights.lay_axes")
@@ -45,6 +45,7 @@ loop, = (one for one in NativeFunction.all if one.name == "row_posterize")
 def fork():
     threading.Thread(target=used.compile).start()
     time.sleep(0.2)
+    warnings.simplefilter("ignore")  # since Python 3.12, of forks of a process with threads
     child = os.fork()
     if child == 0:
         signal.alarm(60)

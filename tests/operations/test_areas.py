@@ -7,13 +7,13 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from scipy import ndimage
 
 import gpuimg as gi
 
 from ..compare import assert_same
+from ..libraries import library
 from ..robustness.guard_pages import Flush
 from ..samples import pictures
 from .calls import CALLS
@@ -170,6 +170,7 @@ def test_tables() -> None:
 
 
 def test_positions_are_those_of_grid_sample() -> None:
+    torch = library("torch")
     rng = np.random.default_rng()
     images = rng.random((2, 21, 34, 3)).astype(np.float32)
     grid = rng.uniform(-8, 40, (2, 15, 12, 2)).astype(np.float32)
