@@ -38,7 +38,7 @@ NOT_PROSE = re.compile(r"(?s:<!--= .*?<!--/-->|^```.*?^```)|^(?: {4}.*\n)+|`[^`\
 STATED = {
     "benchmarks": "15 %", "data-formats": "1 GiB", "gpu-internals": "0.8 MB, 12 us, 1.2, 40,000, 0.95",
     "install": "2.28, 3.11, 3.14", "limits": "1.0", "performance": "4 seconds, 5 ms",
-    "porting": "0.5, 0.7, 0.9, 1.4", "prepare": "1 GB", "project": "3.11, 2,831, 3,428, 6,427",
+    "porting": "0.5, 0.7, 0.9, 1.4", "prepare": "1 GB", "project": "3.11, 2,831, 3,428, 8,376",
     "recoded-jpeg": "1.5, 1.6, 4.8", "vlm": "5 %, 1.8 %",
     "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB",
 }  # fmt: skip
